@@ -310,6 +310,7 @@ _BY_NAME |= {
     "reshape_as": given_as(tensors(shapes=st.just([2, 3])), st.just(torch.ones(3, 2))),
     "contiguous": given_as(anything),
     "to.dtype": given_as(anything, st.sampled_from((torch.int64, torch.float32))),
+    "to.other": given_as(anything, anything),
     "flatten.using_ints": given_as(anything),
     "_reshape_alias": given_as(tensors(shapes=st.just([2, 3])), st.just([3, 2]), st.just([2, 1])),
     "type_as": given_as(anything, anything),

@@ -124,7 +124,9 @@ def requirements(ran, known):
         assert index.numel() == 0 or (int(index.min()) >= 0 and int(index.max()) < size)
     if known.by_position:
         for size, index in zip(ran.named["self"].shape, ran.named["indices"], strict=False):
-            assert index.dtype == torch.bool or all(-size <= int(each) < size for each in index.flatten())
+            assert (
+                index is None or index.dtype == torch.bool or all(-size <= int(each) < size for each in index.flatten())
+            )
     if known.offsets:
         indices, offsets = (ran.named[name] for name in known.offsets)
         assert all(0 <= int(each) <= len(indices) for each in offsets)

@@ -9,7 +9,7 @@ decompositions.py   functions of torch that freeze a size, rewritten in function
 written/            more of these
 recurrent.py        results of LSTM, GRU and RNN
 layouts.py          sizes and layouts of fake tensors, compared
-shape_functions.py  the sizes of a result whose operands are contiguous, row by row
+shapes/             sizes and dtypes of results without a run
 properties.py       calls that read what no operator computes again: strides, offset, requires_grad
 schemas.py          arguments by name, mutated arguments, views
 call.py, reading.py an operator's call, as the rules receive it

@@ -116,11 +116,24 @@ def lie_row_by_row(sizes: Sequence[Term], strides: Sequence[Term]) -> bool:
 def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
     """True if an elementwise operator returns a tensor like its one operand in everything but the elements.
 
-    Law: where the operand is contiguous, row by row, eager's result is contiguous, too, for every size. Other layouts,
-    and operators that change the dtype, are left to torch.
+    Law: where the operand lies row by row in some order of its dimensions, eager's result lies as the operand does, for
+    every size. Other layouts, and operators that change the dtype, are left to torch.
     """
     if len(operands) != 1 or torch.is_inference_mode_enabled():
         return False
     (x,) = operands
     plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
-    return plain and not torch.is_autocast_enabled(x.device.type) and lies_row_by_row(x, read)
+    return plain and not torch.is_autocast_enabled(x.device.type) and _lies_in_some_order(x, read)
+
+
+def _lies_in_some_order(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
+    """True if the dimensions, in some order, lie row by row; those of size 1 are left out."""
+    left = [(size, stride) for size, stride in zip(map(read, x.shape), map(read, x.stride()), strict=True)]
+    left, elements, counted = [dim for dim in left if dim[0] is not ONE], ONE, ONE
+    while left:
+        found = next((dim for dim in reversed(left) if dim[1] is elements or dim[1] is counted), None)
+        if found is None:
+            return False
+        left.remove(found)
+        elements, counted = elements * found[0], counted * maximum(ONE, found[0])
+    return True

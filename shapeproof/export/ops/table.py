@@ -19,10 +19,13 @@ from typing import Any
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import output_sizes as sizes
-from shapeproof.export.ops import shape_functions as shapes
 from shapeproof.export.ops import value_ranges as values
 from shapeproof.export.ops.call import Call, Shape, Span
-from shapeproof.export.ops.shape_functions import Layout, Order, ShapeFunction, of_floats
+from shapeproof.export.ops.shapes import dtypes
+from shapeproof.export.ops.shapes import shape_functions as shapes
+from shapeproof.export.ops.shapes.attention import attention
+from shapeproof.export.ops.shapes.dtypes import of_floats
+from shapeproof.export.ops.shapes.shape_functions import Layout, Order, ShapeFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +173,17 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
     "select_copy.int": Operator(copies_view="aten.select.int"),
     "slice.Tensor": Operator(view=sizes.sliced),
     "select.int": Operator(view=sizes.selected, selects=True),
-    **_each("reshape_as contiguous to flatten _reshape_alias type_as view_as_real", alias_or_copy=True),
+    **_each(
+        "to.dtype to.device to.dtype_layout",
+        alias_or_copy=True,
+        values=values.converted,
+        shape=ShapeFunction(shapes.as_it_is, dtypes.converted),
+        moves=True,
+    ),
+    **_each("reshape_as contiguous to.other flatten _reshape_alias type_as view_as_real", alias_or_copy=True),
     **_each("ravel positive resolve_conj resolve_neg sum_to_size", alias_or_copy=True),
-    **_each("dropout feature_dropout alpha_dropout feature_alpha_dropout", alias_or_copy=True, drops=True),
+    **_each("feature_dropout alpha_dropout feature_alpha_dropout", alias_or_copy=True, drops=True),
+    "dropout.default": Operator(alias_or_copy=True, drops=True, shape=ShapeFunction(shapes.passed_on, dtypes.idle)),
     "repeat.default": Operator(values=values.elements_of("self"), copies=Copies("repeats", 1)),
     "constant_pad_nd.default": Operator(values=values.elements_of("self", "value"), copies=Copies("pad")),
     "pad": Operator(copies=Copies("pad")),
@@ -186,13 +197,17 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
         moves=True,
     ),
     "stack.default": Operator(values=values.elements_of("tensors")),
-    **_each("where.self where.ScalarOther", values=values.elements_of("self", "other")),
+    **_each(
+        "where.self where.ScalarOther",
+        values=values.elements_of("self", "other"),
+        shape=ShapeFunction(shapes.chosen, dtypes.chosen),
+    ),
 }
 """Views, copies, and operators that rearrange elements."""
 
 _INDEXING: Mapping[str, Operator] = {
     "embedding.default": Operator(
-        index=Index("weight", "indices", None), shape=ShapeFunction(shapes.embedding, of_floats("weight"))
+        index=Index("weight", "indices", None), shape=ShapeFunction(shapes.embedding, of_floats("weight"), Layout.NONE)
     ),
     **_each(
         "embedding_bag.default embedding_bag.padding_idx",
@@ -200,15 +215,21 @@ _INDEXING: Mapping[str, Operator] = {
         offsets=("indices", "offsets"),
     ),
     "segment_reduce.default": Operator(lengths=("data", "lengths", "axis")),
-    **_each("index_select.default gather.default", index=Index(), values=values.elements_of("self"), moves=True),
+    "index_select.default": Operator(index=Index(), values=values.elements_of("self"), moves=True),
+    "gather.default": Operator(
+        index=Index(),
+        values=values.elements_of("self"),
+        shape=ShapeFunction(shapes.gathered, dtypes.of_operand, Layout.NONE),
+        moves=True,
+    ),
     "scatter.value": Operator(index=Index(), values=values.elements_of("self", "value")),
     "scatter.src": Operator(index=Index(), values=values.elements_of("self", "src")),
     **_each("scatter_add.default scatter_reduce.two index_add.default", index=Index()),
     "index.Tensor": Operator(
         by_position=True,
         values=values.elements_of("self"),
+        shape=ShapeFunction(shapes.indexed, dtypes.of_operand),
         moves=True,
-        shape=ShapeFunction(shapes.indexed, shapes.of_self),
     ),
     "index_put.default": Operator(by_position=True, broadcasts=2),
     "index_put_.default": Operator(by_position=True, broadcasts=2, rejects_itself=True),
@@ -228,7 +249,7 @@ _REDUCTIONS: Mapping[str, Operator] = {
     **_each("argmax.default argmin.default argsort.default argsort.stable", values=values.index),
     "sum.default": Operator(values=values.summed, reduces_all="sum", counts_true=True),
     "sum.dim_IntList": Operator(
-        values=values.summed, shape=ShapeFunction(shapes.reduced, shapes.summed), counts_true=True
+        values=values.summed, shape=ShapeFunction(shapes.reduced, dtypes.summed), counts_true=True
     ),
     "mean.dim": Operator(shape=ShapeFunction(shapes.reduced, of_floats("self"))),
     "linalg_vector_norm.default": Operator(shape=ShapeFunction(shapes.vector_norm, of_floats("self"))),
@@ -242,38 +263,47 @@ _REDUCTIONS: Mapping[str, Operator] = {
 }
 """Operators that reduce, order or search."""
 
+_FILLED = ShapeFunction(shapes.asked, dtypes.filled, Layout.NONE)
 _FACTORIES: Mapping[str, Operator] = {
     **_each("full.default full_like.default new_full.default", values=values.filled_with("fill_value")),
     "scalar_tensor.default": Operator(values=values.filled_with("s")),
-    **_each("zeros.default zeros_like.default new_zeros.default", values=values.constantly(0)),
-    **_each("ones.default ones_like.default new_ones.default", values=values.constantly(1)),
-    **_each("arange.default arange.start arange.start_step", values=values.arange),
+    **_each("zeros.default zeros_like.default", values=values.constantly(0)),
+    **_each("ones.default ones_like.default", values=values.constantly(1)),
+    "new_zeros.default": Operator(values=values.constantly(0), shape=_FILLED),
+    "new_ones.default": Operator(values=values.constantly(1), shape=_FILLED),
+    **_each(
+        "arange.default arange.start arange.start_step",
+        values=values.arange,
+        shape=ShapeFunction(shapes.counted, dtypes.counting, Layout.MADE),
+    ),
     **_each("randint.default randint.low", values=values.randint),
     "randperm.default": Operator(values=values.randperm),
     "multinomial.default": Operator(values=values.multinomial),
 }
 """Operators that make tensors."""
 
-_COMPARISON = ShapeFunction(shapes.broadcast, shapes.answer)
-_OF_BOOLS = ShapeFunction(shapes.broadcast, shapes.of_bools)
+_COMPARISON = ShapeFunction(shapes.broadcast, dtypes.answer)
+_OF_BOOLS = ShapeFunction(shapes.broadcast, dtypes.of_bools)
+_OF_BOTH = ShapeFunction(shapes.broadcast, dtypes.arithmetic)
+_OF_INTEGERS = ShapeFunction(shapes.as_it_is, dtypes.of_whole)
 _ARITHMETIC: Mapping[str, Operator] = {
-    "clamp.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, shapes.kept)),
-    "clamp_min.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, shapes.kept)),
+    "clamp.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, dtypes.kept)),
+    "clamp_min.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, dtypes.kept)),
     **_each("clamp.Tensor clamp_min.Tensor clamp_max.default clamp_max.Tensor", values=values.clamp),
-    "minimum.default": Operator(values=values.lesser_of_both),
-    "maximum.default": Operator(values=values.greater_of_both),
-    "add.Tensor": Operator(values=values.add, shape=ShapeFunction(shapes.broadcast, shapes.promoted), rounds_once=True),
+    **_each("minimum.default min.other", values=values.lesser_of_both, shape=_OF_BOTH),
+    **_each("maximum.default max.other", values=values.greater_of_both, shape=_OF_BOTH),
+    "add.Tensor": Operator(values=values.add, shape=_OF_BOTH, rounds_once=True),
     "add.Scalar": Operator(values=values.add),
     "sub.Tensor": Operator(
-        values=values.sub, shape=ShapeFunction(shapes.broadcast, shapes.subtracted), rounds_once=True
+        values=values.sub, shape=ShapeFunction(shapes.broadcast, dtypes.subtracted), rounds_once=True
     ),
     "sub.Scalar": Operator(values=values.sub),
     **_each("rsub.Tensor rsub.Scalar", values=values.rsub),
-    "neg.default": Operator(values=values.neg, elementwise=True),
-    "abs.default": Operator(values=values.magnitude, elementwise=True),
-    "mul.Tensor": Operator(values=values.mul, shape=ShapeFunction(shapes.broadcast, shapes.promoted), rounds_once=True),
+    "neg.default": Operator(values=values.neg, elementwise=True, shape=_OF_INTEGERS),
+    "abs.default": Operator(values=values.magnitude, elementwise=True, shape=_OF_INTEGERS),
+    "mul.Tensor": Operator(values=values.mul, shape=_OF_BOTH, rounds_once=True),
     "mul.Scalar": Operator(values=values.mul),
-    "div.Tensor": Operator(shape=ShapeFunction(shapes.broadcast, shapes.promoted)),
+    "div.Tensor": Operator(shape=ShapeFunction(shapes.broadcast, dtypes.promoted)),
     **_each("floor_divide.default floor_divide.Scalar div.Tensor_mode div.Scalar_mode", values=values.floor_divide),
     **_each("remainder.Tensor remainder.Scalar", values=values.remainder),
     "bitwise_and.Scalar": Operator(values=values.bitwise_and),
@@ -306,6 +336,9 @@ _MODULES: Mapping[str, Operator] = {
     **_each("cudnn_batch_norm miopen_batch_norm", statistics="training"),
     **_each("_batch_norm_with_update.default _native_batch_norm_legit.default", least_rank=2),
     "instance_norm.default": Operator(statistics="use_input_stats"),
+    "scaled_dot_product_attention.default": Operator(
+        shape=ShapeFunction(attention, of_floats("query", "key", "value"), Layout.QUERY)
+    ),
     "_scaled_dot_product_flash_attention_for_cpu.default": Operator(divides_by=(1, 2)),
     "_scaled_dot_product_flash_attention_for_cpu_backward.default": Operator(divides_by=(1, 2)),
     **_each("native_batch_norm_backward batch_norm_backward _adaptive_avg_pool2d_backward", divides_by_all=True),

@@ -96,7 +96,9 @@ def recording_mode(
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
     stated = Stated(env)
     apart, recalled = proxy_tensor.disable_proxy_modes_tracing, None if on_data else recalled
-    operators = env.operators = Operators(env, apart, by_rule=not on_data, repeating=repeating, recalled=recalled)
+    operators = env.operators = Operators(
+        env, apart, stated, by_rule=not on_data, repeating=repeating, recalled=recalled
+    )
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         viewing = view_of_copy(func)

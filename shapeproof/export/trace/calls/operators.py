@@ -32,6 +32,7 @@ from shapeproof.export.trace.calls.numbers import check_numbers
 from shapeproof.export.trace.calls.plain_views import is_plain
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.repeats import Repeats
+from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
 from shapeproof.export.trace.shape_env import ProofShapeEnv
@@ -57,15 +58,17 @@ class Operators:
     Args:
         env: the ShapeEnv whose trial is asked.
         apart: a context for running an operator again: nothing is recorded and no earlier answer is looked up.
+        stated: what users state of their operators.
         by_rule: True if rules may give results; such results have no elements.
         repeating: True if an operator need not be run when its result is already known.
         recalled: the results of other traces of the model.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a trace has, and what it may leave out
         self,
         env: ProofShapeEnv,
         apart: Callable[[], AbstractContextManager[Any]],
+        stated: Stated,
         *,
         by_rule: bool = True,
         repeating: bool = True,
@@ -73,6 +76,7 @@ class Operators:
     ) -> None:
         self._env = env
         self._apart = apart
+        self._stated = stated
         self._by_rule = by_rule
         self._repeating = repeating and by_rule
         self._recorded = 0
@@ -96,6 +100,7 @@ class Operators:
                 result = self._ruled(run, note)(func, args, kwargs)
             else:
                 self._env.called(func, args, kwargs, given)
+                self._stated.called(func, args, kwargs, given)
                 result = note(given)
                 operation.forget()
             if may_fail(func, args, kwargs, lambda number: self._env.about_data(number.node.expr)):

@@ -24,7 +24,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.layouts import Size, Sizes, lie_row_by_row, lies_row_by_row, same_storage
-from shapeproof.export.ops.shape_functions import Order
+from shapeproof.export.ops.shapes.shape_functions import Order
 from shapeproof.export.ops.table import known_of
 
 Dims = list[tuple[Term, Term]]

@@ -3,7 +3,7 @@
 A model repeats itself: layer after layer calls the same operators on operands of the same sizes. If all decisions of an
 operator were settled, it returns the same sizes in the whole region. The region only shrinks while a trial runs, so the
 next call like it need not be run. An operator also need not be run if another trace of the model ran it in a domain
-that contains this domain (recalled.py), or if a rule gives its result (ops/shape_functions.py).
+that contains this domain (recalled.py), or if a rule gives its result (ops/shapes/shape_functions.py).
 
 Law: a result returned here equals the result of a run, except for its elements. So only a call that returns one fresh
 float tensor, mutates nothing, takes no size from data and adds no fact beyond its result is memoized.
@@ -22,7 +22,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ZERO, Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout
-from shapeproof.export.ops.shape_functions import result_like
+from shapeproof.export.ops.shapes.shape_functions import result_like
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
@@ -142,9 +142,7 @@ class Repeats:
     ) -> _Like | _View | _Itself | None:
         """Return the result of an operator whose sizes a rule gives; None if there is no such rule."""
         func, known = key[0], known_of(key[0])
-        if not operands:
-            return None
-        shared = self._sharing(func, arguments)
+        shared = self._sharing(func, arguments) if operands else None
         if shared is not None:
             self._env.trial.memo[key] = shared
             return shared
@@ -161,7 +159,8 @@ class Repeats:
         sizes, dtype, strides = found
         plain = tuple(map(self._plainly, sizes))
         laid = None if strides is None else tuple(map(self._plainly, strides))
-        like = _Like(plain, laid, dtype, operands[0].device, tracked and dtype.is_floating_point)
+        device = operands[0].device if operands else torch.device("cpu")
+        like = _Like(plain, laid, dtype, device, tracked and dtype.is_floating_point)
         self._env.trial.memo[key] = like
         self._env.trial.passed_over = True
         return like

@@ -60,6 +60,8 @@ class Numbering:
         for storage in storages(schemas.written(func, args, kwargs)):
             self._written[storage] = self._written.get(storage, 0) + 1
             self._writings += 1
+        if known_of(func).alias_or_copy and args and results[0] is args[0]:  # the operand itself has its number
+            return
         if known_of(func).unchanged and isinstance(args[0], torch.Tensor):
             self._note(results[0], self.of(args[0]))
             return

@@ -2,7 +2,8 @@
 
 Law: where a function gives sizes, eager on the CPU raises nothing about sizes. Its result is one fresh, contiguous
 tensor with these sizes and the dtype that the table gives; strides that reach no element may differ. An operator on
-images leaves channels last in memory if they are last there, and then the strides are given, too. So the operator
+images leaves channels last in memory if they are last there, and then the strides are given, too. A dropout that drops
+nothing gives a copy, as in torch's fake kernel, although eager returns the operand (dropouts.py). So the operator
 need not be run. The solver answers a function's questions about sizes, for the whole region. A case that the solver
 does not settle is left to torch.
 """
@@ -10,7 +11,7 @@ does not settle is left to torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, modulo
 from shapeproof.export.ops.layouts import Size, Sizes, lies_row_by_row
+from shapeproof.export.ops.shapes.dtypes import KNOWN, WHOLE, DtypeRule, Named, is_real
 
 Shape = tuple[Size, ...]
 
@@ -27,7 +29,6 @@ Shape = tuple[Size, ...]
 _MATRIX = _PLANE = 2
 _LARGEST_FACTOR = 2**10
 """Eager multiplies as doubles: far below 2**53, products are exact."""
-Named = Mapping[str, Any]
 Rule = Callable[[Named, Sizes], Shape | None]
 Order = Callable[[Named], list[int | None]]
 """The operand's dimension for each dimension of a view; None for a dimension of size 1 that is put in."""
@@ -42,6 +43,8 @@ class Layout(Enum):
     ALL = "all"
     ONE = "one of them"
     NONE = "none"
+    MADE = "there are no operands"
+    QUERY = "the first one, or its second dim lies inside its third one, as heads do, and so does the result's"
     IMAGE = "the only one, or its channels are last, and so are the result's"
 
 
@@ -56,7 +59,7 @@ class ShapeFunction:
     """
 
     shape: Rule
-    dtype: Callable[[Named, torch.dtype | None], torch.dtype | None] = lambda _, floats: floats
+    dtype: DtypeRule = lambda _, floats: floats
     layout: Layout = Layout.ALL
 
 
@@ -69,19 +72,20 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     >>> result_like(rule, named, (named["input"], named["weight"]), Sizes(constant, lambda _: False))
     ((2, 5), torch.float32, None)
     """
-    if not operands or not _plain(operands):
+    if (not operands) is not (rule.layout is Layout.MADE) or not _plain(operands):
         return None
     last = rule.layout is Layout.IMAGE and has_channels_last(operands[0], sizes)
-    if not last and not _lie(operands, rule.layout, sizes):
+    inside = rule.layout is Layout.QUERY and has_heads_inside(operands[0], sizes)
+    if not (last or inside or _lie(operands, rule.layout, sizes)):
         return None
     floats = {each.dtype for each in operands if each.is_floating_point()}
-    if len(floats) > 1 or not floats <= _KNOWN:
+    if len(floats) > 1 or not floats <= KNOWN:
         return None
     dtype = rule.dtype(named, next(iter(floats), None))
     shape = None if dtype is None else rule.shape(named, sizes)
     if dtype is None or shape is None:
         return None
-    return shape, dtype, (_with_channels_last(shape) if last else None)
+    return shape, dtype, (_with_channels_last(shape) if last else _with_heads_inside(shape) if inside else None)
 
 
 def has_channels_last(image: torch.Tensor, sizes: Sizes) -> bool:
@@ -101,9 +105,25 @@ def _with_channels_last(shape: Sequence[Size]) -> Strides:
     return (channels * height * width, 1, channels * width, channels)
 
 
+def has_heads_inside(x: torch.Tensor, sizes: Sizes) -> bool:
+    """True if the second dim lies inside the third one; between the rows there may be gaps of one size."""
+    if x.dim() != _PLANE + 2:
+        return False
+    _, heads, length, width = map(sizes.read, x.shape)
+    outer, head, row, step = map(sizes.read, x.stride())
+    return step is ONE and head is width and outer is length * row and sizes.at_least(row - heads * width, 0)
+
+
+def _with_heads_inside(shape: Sequence[Size]) -> Strides:
+    _, heads, length, width = shape
+    return (heads * length * width, width, heads * width, 1)
+
+
 def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool:
-    if layout is Layout.NONE:
+    if layout in {Layout.NONE, Layout.MADE}:
         return True
+    if layout is Layout.QUERY:
+        return lies_row_by_row(operands[0], sizes.read)
     lie = (lies_row_by_row(each, sizes.read) for each in operands)
     return all(lie) if layout is Layout.ALL else any(lie)
 
@@ -138,72 +158,6 @@ def transposed(named: Named) -> list[int | None]:
 def permuted(named: Named) -> list[int | None]:
     """`permute`: the order that is asked for."""
     return [dim % named["self"].dim() for dim in named["dims"]]
-
-
-# ---------------------------------------------------------------------- dtypes
-
-_WHOLE = frozenset({torch.int32, torch.int64})
-_KNOWN = frozenset({*_WHOLE, torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64})
-
-
-def of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype | None]:
-    """Return a rule: the operands' dtype, if all given operands are floats."""
-
-    def dtype(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-        given = [named[name] for name in names if named[name] is not None]
-        tensors = [each for value in given for each in (value if isinstance(value, list | tuple) else [value])]
-        return floats if all(each.dtype == floats for each in tensors) else None
-
-    return dtype
-
-
-def promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the float dtype if a float tensor with dims decides the promotion; others are converted to it."""
-    tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
-    known = all(each.dtype in _KNOWN for each in tensors)
-    decides = all(each.dim() or each.dtype == floats for each in tensors)
-    return floats if known and decides and any(each.dim() and each.dtype == floats for each in tensors) else None
-
-
-def subtracted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the dtype of a difference: that of a sum, except that eager subtracts no bools."""
-    operands = (named["self"], named["other"])
-    bools = any(each is True or each is False or getattr(each, "dtype", None) == torch.bool for each in operands)
-    return None if bools else promoted(named, floats)
-
-
-def answer(named: Named, _: torch.dtype | None) -> torch.dtype | None:
-    """Return the dtype of a comparison."""
-    tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
-    return torch.bool if all(each.dtype in _KNOWN for each in tensors) else None
-
-
-def of_bools(named: Named, _: torch.dtype | None) -> torch.dtype | None:
-    """Return bool, if both operands are tensors of bools."""
-    both = all(getattr(named[name], "dtype", None) == torch.bool for name in ("self", "other"))
-    return torch.bool if both else None
-
-
-def kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the operand's dtype, if the limits are numbers of its kind."""
-    limits = [named[name] for name in ("min", "max") if named.get(name) is not None]
-    if floats is not None:
-        return floats if limits and all(map(_is_real, limits)) else None
-    whole = named["self"].dtype in _WHOLE and all(type(limit) is int for limit in limits)
-    return named["self"].dtype if whole and limits else None
-
-
-def of_self(named: Named, _: torch.dtype | None) -> torch.dtype | None:
-    """Return the dtype of the operand whose elements are taken."""
-    dtype = named["self"].dtype
-    return dtype if dtype in _KNOWN else None
-
-
-def summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the dtype of a sum: bools and integers are summed as int64."""
-    if named["dtype"] is not None or named["self"].dtype not in _KNOWN:
-        return None
-    return floats or torch.int64
 
 
 # ---------------------------------------------------------------------- sizes
@@ -370,19 +324,64 @@ def cat(named: Named, sizes: Sizes) -> Shape | None:
 def embedding(named: Named, sizes: Sizes) -> Shape | None:
     """`embedding`: one row of the weight for each index."""
     weight, indices = named["weight"], named["indices"]
-    fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in _WHOLE
+    fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in WHOLE
     return (*indices.shape, weight.shape[1]) if fits and sizes.at_least(weight.shape[1], 1) else None
 
 
 def indexed(named: Named, sizes: Sizes) -> Shape | None:
-    """`index` by one tensor along the first dim: one part of the operand for each index."""
-    x, (indices, *others) = named["self"], named["indices"]
-    alone = isinstance(indices, torch.Tensor) and indices.dtype in _WHOLE and all(each is None for each in others)
-    if not alone or len(others) >= x.dim() or not all(sizes.at_least(size, 1) for size in x.shape[1:]):
+    """`index` of the first dims by integers: their sizes, broadcast, and the sizes of the other dims."""
+    x, indices = named["self"], list(named["indices"])
+    while indices and indices[-1] is None:
+        indices.pop()
+    known = bool(indices) and len(indices) <= x.dim() and all(isinstance(each, torch.Tensor) for each in indices)
+    if not known or not all(each.dtype in WHOLE for each in indices):
         return None
-    nothing_taken = f.eq(math.prod(map(sizes.read, indices.shape), start=ONE), 0)
-    has_rows = f.disjunction(f.ge(sizes.read(x.shape[0]), 1), nothing_taken)
-    return (*indices.shape, *x.shape[1:]) if sizes.known(has_rows) else None
+    shape: Shape | None = ()
+    for each in indices:
+        shape = _broadcast(sizes, shape, tuple(each.shape))
+    if shape is None:
+        return None
+    nothing_taken = f.eq(math.prod(map(sizes.read, shape), start=ONE), 0)
+    taken_from = (f.ge(sizes.read(size), 1) for size in x.shape[: len(indices)])
+    there = all(sizes.known(f.disjunction(each, nothing_taken)) for each in taken_from)
+    return (*shape, *x.shape[len(indices) :]) if there else None
+
+
+def gathered(named: Named, sizes: Sizes) -> Shape | None:
+    """`gather`: the shape of the index, which reaches beyond the operand along the dim at most."""
+    x, dim, index = named["self"], named["dim"], named["index"]
+    if not x.dim() or index.dim() != x.dim() or not -x.dim() <= dim < x.dim() or index.dtype != torch.int64:
+        return None
+    at = dim % x.dim()
+    within = (f.ge(sizes.read(of), sizes.read(size)) for of, size in zip(x.shape, index.shape, strict=True))
+    fit = all(d == at or sizes.known(formula) for d, formula in enumerate(within))
+    return tuple(index.shape) if fit and sizes.at_least(x.shape[at], 1) else None
+
+
+def counted(named: Named, sizes: Sizes) -> Shape | None:
+    """`arange` of integers: the numbers from the start up to the end."""
+    start, end, step = named.get("start", 0), named["end"], named.get("step", 1)
+    whole = all(type(each) in {int, torch.SymInt} for each in (start, end))
+    if not whole or type(step) is not int or step < 1 or not sizes.at_least(end - start, 0):
+        return None
+    return (end - start if step == 1 else (end - start + (step - 1)) // step,)
+
+
+def asked(named: Named, sizes: Sizes) -> Shape | None:
+    """`new_ones`, `new_zeros`: the sizes that are asked for."""
+    size = tuple(named["size"])
+    return size if all(type(each) in {int, torch.SymInt} and sizes.at_least(each, 0) for each in size) else None
+
+
+def chosen(named: Named, sizes: Sizes) -> Shape | None:
+    """`where`: the shapes of the condition and of both sides, broadcast."""
+    shape: Shape | None = tuple(named["condition"].shape)
+    for each in (named["self"], named["other"]):
+        if isinstance(each, torch.Tensor):
+            shape = _broadcast(sizes, shape, tuple(each.shape))
+        elif not is_real(each):
+            return None
+    return shape
 
 
 def broadcast(named: Named, sizes: Sizes) -> Shape | None:
@@ -391,9 +390,16 @@ def broadcast(named: Named, sizes: Sizes) -> Shape | None:
     if not (isinstance(x, torch.Tensor) and type(named.get("alpha", 1)) in {int, float}):
         return None
     if not isinstance(other, torch.Tensor):
-        return tuple(x.shape) if _is_real(other) else None
-    rank = max(x.dim(), other.dim())
-    mine, theirs = ((1,) * (rank - each.dim()) + tuple(each.shape) for each in (x, other))
+        return tuple(x.shape) if is_real(other) else None
+    return _broadcast(sizes, tuple(x.shape), tuple(other.shape))
+
+
+def _broadcast(sizes: Sizes, some: Shape | None, others: Shape | None) -> Shape | None:
+    """Return two shapes broadcast: sizes are known to be equal, or one of them is the constant 1."""
+    if some is None or others is None:
+        return None
+    rank = max(len(some), len(others))
+    mine, theirs = ((1,) * (rank - len(each)) + each for each in (some, others))
     found = [
         a if _is_one(b) or sizes.equal(a, b) else b if _is_one(a) else None for a, b in zip(mine, theirs, strict=True)
     ]
@@ -402,10 +408,6 @@ def broadcast(named: Named, sizes: Sizes) -> Shape | None:
 
 def _is_one(size: Size) -> bool:
     return isinstance(size, int) and size == 1
-
-
-def _is_real(number: Any) -> bool:
-    return type(number) in {bool, int, float}
 
 
 def normalized(named: Named, _: Sizes) -> Shape | None:
@@ -417,6 +419,11 @@ def normalized(named: Named, _: Sizes) -> Shape | None:
 def as_it_is(named: Named, _: Sizes) -> Shape | None:
     """Elementwise: the operand's shape."""
     return tuple(named["self"].shape)
+
+
+def passed_on(named: Named, _: Sizes) -> Shape | None:
+    """`dropout` that drops nothing: the operand's shape."""
+    return tuple(named["input"].shape)
 
 
 def reduced(named: Named, _: Sizes) -> Shape | None:
@@ -438,4 +445,4 @@ def power(named: Named, _: Sizes) -> Shape | None:
 def vector_norm(named: Named, sizes: Sizes) -> Shape | None:
     """Return the shape of a norm whose order gives a value for an empty operand, too."""
     order = named["ord"]
-    return reduced(named, sizes) if _is_real(order) and 0 < order < math.inf else None
+    return reduced(named, sizes) if is_real(order) and 0 < order < math.inf else None
