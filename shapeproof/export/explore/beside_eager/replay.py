@@ -128,6 +128,19 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
 
 @dataclass(frozen=True, slots=True)
+class _Made:
+    """A replay with what it was made of: the programs, and the demands on the data of inputs."""
+
+    given: tuple[Any, ...]
+    calls: int
+    result: Replay
+
+    def answers(self, calls: int) -> bool:
+        """True if the replay shows what one of so many calls shows."""
+        return self.calls == calls or (self.calls > calls and self.result.relation is Relation.SAME)
+
+
+@dataclass(frozen=True, slots=True)
 class Eager:
     """The model as eager runs it on the declared inputs. Programs are compared with it.
 
@@ -136,6 +149,8 @@ class Eager:
 
     mod: torch.nn.Module
     inputs: Inputs
+    made: dict[Any, _Made] = field(default_factory=dict, repr=False, compare=False)
+    """The replays so far. Each would be the same again: every run begins with the same copies and random numbers."""
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
@@ -177,6 +192,14 @@ class Eager:
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
+        given = *programs, *self.inputs.demands
+        key = (*map(id, given), *sorted(point.items()))
+        made = self.made.get(key)
+        if made is None or not made.answers(calls):
+            made = self.made[key] = _Made(given, calls, self._compare(programs, point, calls))
+        return made.result
+
+    def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
         args, kwargs = self.inputs.at(point, filled=True)
         found = Replay(Relation.SAME)
         for form in programs:
