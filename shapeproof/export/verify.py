@@ -69,11 +69,11 @@ class _Task:
     progress: Callable[[str], None]
     missed: list[str] = field(default_factory=list)
     """The inputs in which the model rebinds a value that it does not return."""
+    eager: replay.Eager = field(init=False)
+    """The model as eager runs it."""
 
-    @property
-    def eager(self) -> replay.Eager:
-        """The model as eager runs it."""
-        return replay.Eager(self.mod, self.inputs)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eager", replay.Eager(self.mod, self.inputs))
 
 
 def verified(  # noqa: PLR0913 - what the user gave
@@ -130,7 +130,7 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
 
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
     """Return the report with the solver's questions and cost; the program carries the report."""
-    explorer = Explorer(task.mod, task.inputs, trace, task.progress, splitting=splitting)
+    explorer = Explorer(task.eager, trace, task.progress, splitting=splitting)
     with one_ledger() as ledger, only_new_garbage(), noting() as asked:
         report = _verified(task, explorer, splitting=splitting)
     about = (f"model: {type(task.mod).__qualname__}",)

@@ -114,7 +114,7 @@ def test_no_replay_fails_for_want_of_data_that_the_model_takes(name):
     function, args, shapes = MODELS[name]
     mod = Calls(function)
     inputs = declare(mod, args, None, (shapes,))
-    explorer = Explorer(mod, inputs, functools.partial(tracer.trace, mod, inputs), lambda _: None)
+    explorer = Explorer(Eager(mod, inputs), functools.partial(tracer.trace, mod, inputs), lambda _: None)
     found = explorer.run(Facts(inputs.domain.formulas))
     assert not found.findings
     names = sorted(inputs.domain.symbols)

@@ -18,6 +18,7 @@ from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import constant
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace import tracer
@@ -97,7 +98,7 @@ def explored(tiny, place, random):
         kept.append(Traced(inputs, mutated(found, *random.choice(list(changes(program)))).program, trial))
         return kept[0].program
 
-    explorer = Explorer(model, inputs, trace, lambda _: None)
+    explorer = Explorer(Eager(model, inputs), trace, lambda _: None)
     exploration = explorer.run(inputs.facts())
     return exploration, kept
 

@@ -19,7 +19,6 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
-from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.cells import Cutter
@@ -56,8 +55,7 @@ class Explorer:
     """Traces a model wherever the domain requires it.
 
     Args:
-        mod: the model.
-        inputs: the declared inputs.
+        eager: the model, as eager runs it on the declared inputs.
         trace: traces the model at a trial's point.
         progress: called with a description of each step.
         splitting: leave what one program does not serve to another program, instead of narrowing the domain.
@@ -65,15 +63,14 @@ class Explorer:
 
     def __init__(
         self,
-        mod: torch.nn.Module,
-        inputs: Inputs,
+        eager: replay.Eager,
         trace: Callable[..., torch.export.ExportedProgram],
         progress: Callable[[str], None],
         *,
         splitting: bool = False,
     ) -> None:
-        eager = replay.Eager(mod, inputs)
-        self._inputs = inputs
+        self._eager = eager
+        self._inputs = inputs = eager.inputs
         self._splitting = splitting
         self._attempts = attempts = Attempts(inputs, trace, progress)
         self._cut = Cutter(inputs.domain)

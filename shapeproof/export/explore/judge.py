@@ -12,7 +12,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.metadata import Difference
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, Traced
-from shapeproof.export.limits import SMALL_POINTS
+from shapeproof.export.limits import SCOUT_ELEMENTS, SMALL_POINTS
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
@@ -43,6 +43,16 @@ class Judge:
         point = self._attempts.sizes.of(there.trial.point)
         alike = equivalence.same(program.program, there.program, there.trial)
         return alike and self._eager.agrees_apart(program.program, point)
+
+    def rejects(self, point: dict[str, int]) -> bool:
+        """True if the model rejects the sizes of a point, so that a trace there would only raise.
+
+        A model with one size is not run: no two sizes of it are unequal.
+        """
+        inputs = self._attempts.inputs
+        if len(self._attempts.sizes.declared) < 2 or inputs.elements(point) > SCOUT_ELEMENTS:
+            return False
+        return self._eager.error(point) is not None and self._eager.error_of_sizes(point) is not None
 
     def of_runs(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
         """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.

@@ -69,20 +69,38 @@ class MainProgram:
         scouted = self._scouted(domain, example)
         if scouted is not None:
             return scouted
-        first = self._trace_apart(domain)
         if example is None:
-            return first if first.program is not None else self._elsewhere(domain, first)
-        if first.program is not None and first.trial.takes({**self._attempts.observed, **example}):
+            main = self._trace_apart(domain, self._attempts.sizes.generic(domain))
+            return main if main.program is not None else self._elsewhere(domain, main)
+        tried = list[dict[str, int]]()
+        point = self._accepted(domain, example, tried)
+        traced = None if point is None else self._trace_apart(domain, point)
+        first = None if traced is None or traced.program is None else traced
+        if first is not None and first.trial.takes({**self._attempts.observed, **example}):
             return first
         second = self._attempts.at(domain, example, self._oblivious)
         if second.program is None:
-            if second.trial.impossible is not None and first.program is None:
+            if second.trial.impossible is not None and first is None:
                 raise Impossible(second.trial)
             raise second.error or RuntimeError("the model cannot be traced")
-        if first.program is not None and self._judge.same(first, second):
+        if first is not None and self._judge.same(first, second):
             self.spare = None if self._oblivious or self._attempts.observed else second
             return first
-        return self._generalize(domain, second, [first.trial.point])
+        return self._generalize(domain, second, tried)
+
+    def _accepted(self, domain: Facts, example: dict[str, int], tried: list[dict[str, int]]) -> dict[str, int] | None:
+        """Return a generic point whose sizes the model accepts, to trace at; None if none is known.
+
+        Where it rejects sizes that differ, the example's equal sizes are kept equal. Points tried are added to `tried`.
+        """
+        for cell in (domain, _alike(domain, example)):
+            point = self._attempts.sizes.generic(cell) or example
+            if point in tried:
+                break
+            tried.append(point)
+            if not self._judge.rejects(point):
+                return point
+        return None
 
     def _scouted(self, domain: Facts, example: dict[str, int] | None) -> Traced | None:
         """Return the main program in the simple domain that the model asks for, if that program serves the example."""
@@ -99,10 +117,9 @@ class MainProgram:
         self.adopted, self.settled_for = seen.domain, bool(seen.tied)
         return main
 
-    def _trace_apart(self, domain: Facts) -> Traced:
+    def _trace_apart(self, domain: Facts, point: dict[str, int] | None) -> Traced:
         """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
-        point = self._attempts.sizes.generic(domain)
-        first = self._attempts.at(domain, self.example_in(domain) if point is None else point, self._oblivious)
+        first = self._attempts.at(domain, point, self._oblivious)
         apart = domain.fork()
         for step in first.trial.steps:
             if (

@@ -195,8 +195,10 @@ def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs
 
 def weakest(found: Exploration, inputs: Inputs, repairs: Sequence[Repair] | None) -> Help | None:
     """Return sufficient declarations that ask for less, if the proposed ones are those a user would rather write."""
-    others = remedies(found, inputs, (), simple=False) if repairs else None
-    if not others or not repairs or {each.formula for each in others} <= {each.formula for each in repairs}:
+    if not repairs or all(each.is_weakest for each in repairs):  # without regard to form the same would be chosen
+        return None
+    others = remedies(found, inputs, (), simple=False)
+    if not others or {each.formula for each in others} <= {each.formula for each in repairs}:
         return None
     code = "\n".join(declarations(others, inputs).code)
     return Help(code, "proved, too, and asks for less", _requires(others))

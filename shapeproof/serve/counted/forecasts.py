@@ -217,7 +217,7 @@ class _Counter:
             found.append(tracer.trace(self._model, self._inputs, *args, **kwargs))
             return found[-1]
 
-        explorer = Explorer(self._model, self._inputs, trace, lambda _: None, splitting=True)
+        explorer = Explorer(replay.Eager(self._model, self._inputs), trace, lambda _: None, splitting=True)
         with found_once(self._model), torch.random.fork_rng(devices=()):
             split(explorer, self._inputs.facts(), lambda *_: None)
         return found

@@ -19,7 +19,7 @@ A candidate that stays undecided is not proposed. The rooms above decide which d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import lcm
 from typing import Literal, TypeAlias
@@ -57,6 +57,8 @@ class Repair:
 
     kind: Kind
     formula: Formula
+    is_weakest: bool = field(default=True, compare=False)
+    """False if it was chosen for its form, and another one asks for less."""
 
 
 def repaired(  # noqa: PLR0913 - what is required, of what is known, and what must be kept
@@ -107,7 +109,7 @@ def _repaired(
         if not found:
             return None
         best = _simplest(found, here, point) if simple else found[0]
-        chosen.append(best)
+        chosen.append(replace(best, is_weakest=best is found[0]))
         here.learn(best.formula)
     return chosen
 

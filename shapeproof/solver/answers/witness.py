@@ -12,6 +12,7 @@ from shapeproof.constraints.formulas import FALSE, TRUE, Formula, conjunction, d
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
+from shapeproof.constraints.work import current_meter
 from shapeproof.solver.budget import until_spent
 from shapeproof.solver.prove import decide
 from shapeproof.solver.sampled.points import doubles, public
@@ -65,8 +66,15 @@ def smallest(formula: Formula, facts: Facts, order: Sequence[str] | None = None)
     >>> smallest(parse_formula("a + b > 6"), Facts([parse_formula("a >= 0"), parse_formula("b % 3 == 0")]))
     {'a': 4, 'b': 3}
     """
-    near = next(_near(formula, facts, order), None)
-    return _smallest_by_solver(formula, facts, order) if near is None else near
+    key = ("smallest", formula, None if order is None else tuple(order), facts.budget)
+    if key not in facts.answers:
+        near = next(_near(formula, facts, order), None)
+        found = _smallest_by_solver(formula, facts, order) if near is None else near
+        if current_meter() or isinstance(found, Undecided):  # a task around this one may have cut it short
+            return found
+        facts.answers[key] = found
+    found = facts.answers[key]
+    return None if found is None else dict(found)
 
 
 def _smallest_by_solver(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Point | Undecided | None:

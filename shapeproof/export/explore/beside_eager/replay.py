@@ -81,7 +81,6 @@ class Form:
         left: what the model left in its inputs when it was traced, and the program does not leave there.
         relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
         pure: true if every call on the same inputs gives the same results.
-        replayed: the replays so far, by point and number of calls.
     """
 
     fresh: Callable[[], Callable[..., Any]]
@@ -89,7 +88,6 @@ class Form:
     left: Left = field(default_factory=Left)
     relaid: bool = False
     pure: bool = False
-    replayed: dict[tuple[frozenset[tuple[str, int]], int], Replay] = field(default_factory=dict, compare=False)
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -131,6 +129,19 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
 
 @dataclass(frozen=True, slots=True)
+class _Made:
+    """A replay with what it was made of: the programs, and the demands on the data of inputs."""
+
+    given: tuple[Any, ...]
+    calls: int
+    result: Replay
+
+    def answers(self, calls: int) -> bool:
+        """True if the replay shows what one of so many calls shows."""
+        return self.calls == calls or (self.calls > calls and self.result.relation is Relation.SAME)
+
+
+@dataclass(frozen=True, slots=True)
 class Eager:
     """The model as eager runs it on the declared inputs. Programs are compared with it.
 
@@ -139,6 +150,8 @@ class Eager:
 
     mod: torch.nn.Module
     inputs: Inputs
+    made: dict[Any, _Made] = field(default_factory=dict, repr=False, compare=False)
+    """The replays so far. Each would be the same again: every run begins with the same copies and random numbers."""
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
@@ -180,21 +193,22 @@ class Eager:
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
+        given = *programs, *self.inputs.demands
+        key = (*map(id, given), *sorted(point.items()))
+        made = self.made.get(key)
+        if made is None or not made.answers(calls):
+            made = self.made[key] = _Made(given, calls, self._compare(programs, point, calls))
+        return made.result
+
+    def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
+        args, kwargs = self.inputs.at(point, filled=True)
         found = Replay(Relation.SAME)
         for form in programs:
-            key = frozenset(point.items()), calls
-            if key not in form.replayed:
-                form.replayed[key] = self._compare(form, point, calls)
-            found = form.replayed[key]
+            found = compare_on(self.mod, form, args, kwargs, calls)
+            if found.relation is Relation.BOTH_RAISE:
+                found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
             if not found.agrees:
                 break
-        return found
-
-    def _compare(self, form: Form, point: Mapping[str, int], calls: int) -> Replay:
-        args, kwargs = self.inputs.at(point, filled=True)
-        found = compare_on(self.mod, form, args, kwargs, calls)
-        if found.relation is Relation.BOTH_RAISE:
-            found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
         return found
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
