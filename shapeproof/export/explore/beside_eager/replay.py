@@ -213,15 +213,52 @@ def _compare_call(
 ) -> Replay:
     mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
     given, taken = leaves(mine), leaves(theirs)
+    states = [_State(each) for each in (eager, exported) if isinstance(each, torch.nn.Module)]
     with refusing_crashes(exported):
         want, eager_error = run(eager, *mine)
         got, program_error = run(exported, *theirs)
     if eager_error is not None or program_error is not None:
         return _failures(eager_error, program_error)
     reason = unequal((want, given), (got, taken)) or _left_otherwise(eager, mine, theirs, leaves(got), form.left)
+    reason = reason or _written_otherwise(*states)
     if reason is None and not form.relaid:
         reason = laid_otherwise(given, leaves(want), taken, leaves(got))
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
+
+
+class _State:
+    """The parameters and buffers of a module, and which of them a call changes."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._before = {name: (each, writes(each)) for name, each in self.tensors().items()}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors by their names."""
+        return {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+
+    def changed(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that were written into or replaced."""
+        before = self._before
+        now = self.tensors().items()
+        return {name: x for name, x in now if name not in before or not _is_as_it_was(x, *before[name])}
+
+
+def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None) -> bool:
+    """True if a tensor was neither replaced nor written into; inference mode counts no writes."""
+    return now is before and written is not None and writes(now) == written
+
+
+def _written_otherwise(eager: _State, exported: _State | None = None) -> str | None:
+    """Describe how the state differs once both have run, if either has changed any of it."""
+    if exported is None:
+        return None
+    mine, theirs = eager.tensors(), exported.tensors()
+    for name in eager.changed() | exported.changed():
+        reason = _unequal_leaf(mine[name], theirs[name]) if name in mine and name in theirs else None
+        if reason is not None:
+            return f"{reason}, in `{name}` once it has run"
+    return None
 
 
 def _left_otherwise(eager: torch.nn.Module, mine: Any, theirs: Any, got: Sequence[Any], left: Left) -> str | None:
