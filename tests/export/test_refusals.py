@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
 from tests.agreement import RAISES, agree, outcome
 
@@ -87,3 +88,14 @@ def test_a_region_in_which_eager_always_raises_is_refuted():
     shapes = ({0: Dim("n", min=0, max=1)}, None)
     report = check(Model(forward), inputs(1), dynamic_shapes=shapes, branches="split")
     assert [diagnostic.witness for diagnostic in report.diagnostics] == [{"x.shape[0]": 0}], str(report)
+
+
+def test_a_range_of_sizes_that_is_returned_is_called_a_range():
+    """The fault: the user was told to register a class of ours."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x, range(x.shape[0])
+
+    with pytest.raises(UsageError, match="it returns a `range`, which no program can return"):
+        check(Model(), (torch.ones(3),), dynamic_shapes={"x": {0: Dim("n", min=0, max=9)}})

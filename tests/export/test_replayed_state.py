@@ -194,3 +194,24 @@ def test_a_parameter_that_eager_writes_into_uncounted_is_seen():
     report = check(mod, (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=6)},))
     assert report.status == "refuted"
     assert torch.equal(mod.weight, before)
+
+
+@pytest.mark.parametrize("branches", ["error", "split"])
+def test_a_branch_that_only_writes_a_buffer_makes_a_difference(branches):
+    """The fault: results were compared, what is left in buffers was not: that part was undecided, and excluded."""
+
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(1))
+
+        def forward(self, x):
+            if x.shape[0] > 4:
+                self.seen.add_(1)
+            return x * 2
+
+    report = check(Counts(), (torch.ones(6),), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}}, branches=branches)
+    assert report.status == ("refuted" if branches == "error" else "proved"), str(report)
+    if branches == "error":
+        assert report.diagnostics[0].witness == {"x.shape[0]": 2}
+        assert "in `seen`" in str(report)

@@ -27,6 +27,7 @@ from shapeproof.export.report.remedies import Cause
 from shapeproof.export.source.errors import led_to
 from shapeproof.export.source.frames import of_torch
 from shapeproof.export.source.loops import rounds
+from shapeproof.export.trace.python.ranges import Range
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.clash import clash
 from shapeproof.solver.prove import implied
@@ -160,10 +161,15 @@ _REGISTER = (
 )
 
 
+_RANGE = f"{Range.__module__}.{Range.__qualname__}"
+_RETURNED_RANGE = "it returns a `range`, which no program can return: return its ends, or torch.arange"
+
+
 def untraceable(error: Exception) -> str:
     """Say in one sentence why torch cannot trace code that eager runs, with the user's line."""
     unknown = _UNKNOWN_CONTAINER.search(str(error))
-    said = with_kind(error).rstrip(". ") if unknown is None else _REGISTER.format(unknown[1])
+    of_container = unknown and (_RETURNED_RANGE if unknown[1] == _RANGE else _REGISTER.format(unknown[1]))
+    said = of_container or with_kind(error).rstrip(". ")
     where = led_to(error)
     at = f", at {line_text(where)}: {where.text}" if where else ""
     return f"torch cannot trace the model, which runs in eager: {said}{at}"

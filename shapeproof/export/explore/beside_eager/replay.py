@@ -242,12 +242,14 @@ class _Run:
     Attributes:
         inputs: the copy, as the run left it.
         given: the leaves of the copy before the run, as the run left each.
+        state: the state of the module that ran; None for any other callable.
         result: the result, None if the run raised.
         error: what it raised, in words.
     """
 
     inputs: tuple[tuple[Any, ...], dict[str, Any]]
     given: Sequence[Any]
+    state: _State | None
     result: Any
     error: str | None
 
@@ -255,7 +257,8 @@ class _Run:
 def _run_apart(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
     inputs = copy.deepcopy((args, kwargs))
     given = leaves(inputs)
-    return _Run(inputs, given, *run(call, *inputs))
+    state = _State(call) if isinstance(call, torch.nn.Module) else None
+    return _Run(inputs, given, state, *run(call, *inputs))
 
 
 def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Replay:
@@ -265,9 +268,45 @@ def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Repl
     results = leaves(got.result)
     reason = unequal((want.result, want.given), (got.result, got.given))
     reason = reason or _left_otherwise(eager, want.inputs, got.inputs, results, form.left)
+    reason = reason or _written_otherwise(want.state, got.state)
     if reason is None and not form.relaid:
         reason = laid_otherwise(want.given, leaves(want.result), got.given, results)
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
+
+
+class _State:
+    """The parameters and buffers of a module, and which of them a call changes."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._before = {name: (each, writes(each)) for name, each in self.tensors().items()}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors by their names."""
+        return {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+
+    def changed(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that were written into or replaced."""
+        before = self._before
+        now = self.tensors().items()
+        return {name: x for name, x in now if name not in before or not _is_as_it_was(x, *before[name])}
+
+
+def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None) -> bool:
+    """True if a tensor was neither replaced nor written into; inference mode counts no writes."""
+    return now is before and written is not None and writes(now) == written
+
+
+def _written_otherwise(eager: _State | None, exported: _State | None) -> str | None:
+    """Describe how the state differs once both have run, if either has changed any of it."""
+    if eager is None or exported is None:
+        return None
+    mine, theirs = eager.tensors(), exported.tensors()
+    for name in eager.changed() | exported.changed():
+        reason = _unequal_leaf(mine[name], theirs[name]) if name in mine and name in theirs else None
+        if reason is not None:
+            return f"{reason}, in `{name}` once it has run"
+    return None
 
 
 def _left_otherwise(eager: torch.nn.Module, mine: Any, theirs: Any, got: Sequence[Any], left: Left) -> str | None:
