@@ -183,7 +183,55 @@ def largest(x):
     return max(str(n) for n in x.shape) == "4"
 
 
-DIFFERENT = [compared, checked, measured, largest]
+def raised_and_read(x):
+    try:
+        raise ValueError(f"{x.shape[0]}")  # noqa: TRY301 - the point
+    except ValueError as error:
+        return 2 if "3" in str(error) else 1
+
+
+def raised_by_a_helper_and_read(x):
+    try:
+        ensure(x.dim() == 3, f"{x.shape[0]}")
+    except ValueError as error:
+        return 2 if "3" in str(error) else 1
+
+
+def raised_below_and_read(x):
+    def fails():
+        ensure(x.dim() == 3, f"{x.shape[0]}")
+
+    try:
+        fails()
+    except ValueError as error:
+        return 2 if "3" in error.args[0] else 1
+
+
+def checked_by_torch_and_read(x):
+    try:
+        torch._assert(x.dim() == 3, f"{x.shape[0]}")
+    except AssertionError as error:
+        return 2 if "3" in str(error) else 1
+
+
+def read_where_it_is_raised(x):
+    def fails(text):
+        try:
+            raise ValueError(text)  # noqa: TRY301 - the point
+        except ValueError as error:
+            return 2 if "3" in str(error) else 1
+
+    return fails(f"{x.shape[0]}")
+
+
+READ = [
+    raised_and_read,
+    raised_by_a_helper_and_read,
+    raised_below_and_read,
+    checked_by_torch_and_read,
+    read_where_it_is_raised,
+]
+DIFFERENT = [compared, checked, measured, largest, *READ]
 
 
 class Calls(torch.nn.Module):

@@ -15,9 +15,9 @@ import dis
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from shapeproof.constraints.records.decisions import SourceLocation
@@ -79,9 +79,12 @@ _CAUGHT_BY_PYTHON = (AttributeError, StopIteration)
 """Exceptions that `hasattr`, `getattr` with a default, a loop and `next` may catch without a visible frame."""
 
 
-def catching(kinds: Kinds) -> SourceLocation | None:
-    """Return the line of the model that catches an exception of these kinds raised by the caller; None if none does."""
-    for frame in model_frames():
+def catching(kinds: Kinds, frames: Iterable[FrameType] | None = None) -> SourceLocation | None:
+    """Return the line that catches an exception of these kinds raised by the caller; None if none does.
+
+    `frames`: the frames that it passes through, the model's by default.
+    """
+    for frame in model_frames() if frames is None else frames:
         if kinds and any(issubclass(kind, _CAUGHT_BY_PYTHON) for kind in kinds):
             return location(frame)
         ways = _followed(frame.f_code, frame.f_lasti, kinds, names_of(frame))
@@ -91,6 +94,11 @@ def catching(kinds: Kinds) -> SourceLocation | None:
         if kinds is not None and not kinds:
             return None
     return None
+
+
+def catches_at(code: CodeType, offset: int, look: Look) -> bool:
+    """True if a code may catch an exception that is raised at an instruction."""
+    return _followed(code, offset, None, look).caught
 
 
 @dataclass(slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import itertools
 import logging
 from collections.abc import Callable, Mapping
 from dis import Instruction
@@ -26,12 +28,11 @@ from shapeproof.export.source.bytecode import (
     running,
     stack_before,
 )
-from shapeproof.export.source.frames import in_torch, is_users
+from shapeproof.export.source.frames import in_torch, is_users, model_frames
+from shapeproof.export.source.handlers import catches_at, catching
 
 _FOR_A_CHECK = {"_check_with", "sentence"}
 """Functions that request the message of a torch._check."""
-_SAYING = {"logging", "warnings"}
-"""Modules whose functions only print or log."""
 _CHECKS = ("_assert", "_check")
 """What the names of torch's functions begin with that raise an error with the text they are given, and do no more."""
 _MAKING = (str, repr, ascii, format, str.join, str.format, str.replace, str.strip, str.upper, str.lower, str.title)
@@ -66,8 +67,14 @@ def plain(number: Any) -> Any:
 def _is_only_said(frame: FrameType) -> bool:
     caller = frame.f_back
     if frame.f_code.co_name == "<lambda>" and caller is not None and caller.f_code.co_name in _FOR_A_CHECK:
-        return True
+        return _is_caught_by_nobody(frame)
     return _made_in(frame, None)
+
+
+def _is_caught_by_nobody(frame: FrameType) -> bool:
+    """True if no caller of a frame catches what the frame raises: a handler may read the text of an exception."""
+    around = itertools.dropwhile(lambda each: each is not frame, model_frames())
+    return catching(None, itertools.islice(around, 1, None)) is None
 
 
 def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
@@ -82,7 +89,8 @@ def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
     made = stack.pop() if stack else UNKNOWN
     taking = isinstance(made, Called) and (returning is None or _code(made.function) is not returning)
     caller = frame.f_back
-    flow = _Flow(code, look, lambda: caller is not None and _made_in(caller, code), frozenset())
+    returned = functools.cache(lambda: caller is not None and _made_in(caller, code))
+    flow = _Flow(code, look, returned, functools.cache(lambda: _is_caught_by_nobody(frame)), frozenset())
     return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,)), {}) if taking else TEXT])
 
 
@@ -93,14 +101,23 @@ class _Flow:
         code: the code.
         look: returns the value of a name in it.
         returned: tells whether the text is only said once the function has returned or yielded it.
+        escapes: tells whether no caller catches what the function raises.
         around: the codes that are being followed.
     """
 
-    def __init__(self, code: CodeType, look: Look, returned: Callable[[], bool], around: frozenset[CodeType]) -> None:
+    def __init__(
+        self,
+        code: CodeType,
+        look: Look,
+        returned: Callable[[], bool],
+        escapes: Callable[[], bool],
+        around: frozenset[CodeType],
+    ) -> None:
         self._code = code
         self._steps = instructions(code)
         self._look = look
         self._returned = returned
+        self._escapes = escapes
         self._around = around | {code}
         self._followed: set[tuple[int, tuple[bool, ...]]] = set()
 
@@ -133,7 +150,7 @@ class _Flow:
         step, rest, top = self._steps[index], stack[:-1], stack[-1]
         match step.opname:
             case "RAISE_VARARGS":
-                return []
+                return [] if self._may_raise(step) else None
             case "RETURN_VALUE":
                 return [] if not has_text(top) or (_is_text(top) and self._returned()) else None
             case "YIELD_VALUE":
@@ -157,8 +174,15 @@ class _Flow:
         if not run(step, stack, self._look):
             return None
         if step.opname.startswith("CALL"):
-            stack[-1] = self.call(stack[-1], self._named(index, stack[-1]))
+            called = stack[-1]
+            stack[-1] = self.call(called, self._named(index, called))
+            if called is not stack[-1] and not _prints(called.function) and not self._may_raise(step):
+                return None
         return [(index + 1, stack)]
+
+    def _may_raise(self, step: Instruction) -> bool:
+        """True if nobody catches, and perhaps reads, an exception with the text that an instruction raises."""
+        return not catches_at(self._code, step.offset, self._look) and self._escapes()
 
     def _at(self, step: Instruction, stack: list[Any]) -> list[tuple[int, list[Any]]]:
         """Return where a jump leads, with the stack there."""
@@ -200,7 +224,7 @@ class _Flow:
         if code in self._around or by_position > len(positions) or not keywords.issuperset(named.values()):
             return False
         look = _global_names(function)
-        flow = _Flow(code, look, lambda: returned, self._around)
+        flow = _Flow(code, look, lambda: returned, lambda: True, self._around)
         taken = (named[n] if n in named else positions[n] for n, each in enumerate(called.args) if has_text(each))
         return all(map(flow.of_name, taken))
 
@@ -227,16 +251,21 @@ def _is_harmless(step: Instruction, stack: list[Any]) -> bool:
     return not step.opname.startswith(("STORE_", "DELETE_", "SEND"))
 
 
-def _says(function: Any) -> bool:
-    """True for a function that prints, logs, warns, or raises an error, and does nothing else."""
+def _prints(function: Any) -> bool:
+    """True for a function that prints or logs, and does nothing else."""
     match function:
         case Member(logging.Logger() | logging.LoggerAdapter(), _):
             return True
         case Member(Called(maker, _), _):
-            return getattr(maker, "__module__", "") in _SAYING
+            return getattr(maker, "__module__", "") == "logging"
+    return function is builtins.print or getattr(function, "__module__", "") == "logging"
+
+
+def _says(function: Any) -> bool:
+    """True for a function that prints, logs, warns, or raises an error, and does nothing else."""
     module = getattr(function, "__module__", "")
     is_check = module == "torch" and getattr(function, "__name__", "").startswith(_CHECKS)
-    return function is builtins.print or module in _SAYING or is_check
+    return _prints(function) or module == "warnings" or is_check
 
 
 def _names_a_part(manager: Any) -> bool:
