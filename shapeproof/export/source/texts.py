@@ -91,7 +91,7 @@ def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
     caller = frame.f_back
     returned = functools.cache(lambda: caller is not None and _made_in(caller, code))
     flow = _Flow(code, look, returned, functools.cache(lambda: _is_caught_by_nobody(frame)), frozenset())
-    return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,)), {}) if taking else TEXT])
+    return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,)), None) if taking else TEXT])
 
 
 class _Flow:
@@ -175,7 +175,7 @@ class _Flow:
             return None
         if step.opname.startswith("CALL"):
             called = stack[-1]
-            stack[-1] = self.call(called, self._named(index, called))
+            stack[-1] = self.call(called, self._named(index, called) if step.opname == "CALL" else None)
             if called is not stack[-1] and not _prints(called.function) and not self._may_raise(step):
                 return None
         return [(index + 1, stack)]
@@ -197,10 +197,11 @@ class _Flow:
         names = next((self._code.co_consts[step.arg or 0] for step in before), ())
         return dict(enumerate(names, len(called.args) - len(names)))
 
-    def call(self, called: Called, named: Mapping[int, str]) -> Any:
+    def call(self, called: Called, named: Mapping[int, str] | None) -> Any:
         """Return a call's result: UNKNOWN if it is the same for every text, TEXT if it is made of the text.
 
-        The call itself, if the function may do anything with the text.
+        The call itself, if the function may do anything with the text. `named`: the arguments passed by name; None if
+        it is not known which parameter takes the text.
         """
         if not has_text(called) or not all(map(_is_text, called.args)):
             return called
@@ -209,7 +210,7 @@ class _Flow:
             return UNKNOWN
         if any(function is each for each in _MAKING):
             return TEXT
-        if not isinstance(function, FunctionType) or has_text(called.function):
+        if named is None or not isinstance(function, FunctionType) or has_text(called.function):
             return called
         if self._passed(called, function, named, returned=False):
             return UNKNOWN
@@ -270,7 +271,7 @@ def _says(function: Any) -> bool:
 
 def _names_a_part(manager: Any) -> bool:
     """True for torch's context managers: these take a text as the name of a part of a profile."""
-    return isinstance(manager, Called) and _is_text(manager.args) and _is_of_torch(manager.function)
+    return isinstance(manager, Called) and all(map(_is_text, manager.args)) and _is_of_torch(manager.function)
 
 
 def _is_of_torch(function: Any) -> bool:
