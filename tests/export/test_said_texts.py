@@ -98,12 +98,6 @@ def passed_to_a_method(x):
         REPORTER.fail(text)
 
 
-def added(x):
-    text = "got"
-    text += f" {x.shape[0]}"
-    ensure(x.dim() == 2, text)
-
-
 def logged(x):
     LOG.info("{} {}".format(*x.shape).upper())
 
@@ -122,7 +116,6 @@ SAID = [
     passed_from_a_list,
     captured,
     passed_to_a_method,
-    added,
     logged,
     printed,
 ]

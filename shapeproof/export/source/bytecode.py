@@ -239,7 +239,8 @@ def _attribute(value: Any, name: str) -> Any:
         return UNKNOWN
     found = inspect.getattr_static(value, name, UNKNOWN)
     if isinstance(found, types.FunctionType | types.MethodDescriptorType | types.WrapperDescriptorType):
-        return found if isinstance(value, type | types.ModuleType) else Member(value, found)
+        of_class = not isinstance(value, type) and inspect.getattr_static(type(value), name, None) is found
+        return Member(value, found) if of_class else found
     if isinstance(found, staticmethod):
         return found.__func__
     return found if isinstance(found, type) or not hasattr(type(found), "__get__") else UNKNOWN

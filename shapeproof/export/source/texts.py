@@ -6,6 +6,8 @@ import builtins
 import functools
 import itertools
 import logging
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dis import Instruction
 from types import CodeType, FrameType, FunctionType
@@ -34,13 +36,19 @@ from shapeproof.export.source.handlers import catches_at, catching
 _FOR_A_CHECK = {"_check_with", "sentence"}
 """Functions that request the message of a torch._check."""
 _CHECKS = ("_assert", "_check")
-"""What the names of torch's functions begin with that raise an error with the text they are given, and do no more."""
+"""What the names of torch's functions begin with that do no more than raise an error with a message."""
 _MAKING = (str, repr, ascii, format, str.join, str.format, str.replace, str.strip, str.upper, str.lower, str.title)
 """Functions that make a text of any other."""
 _ABOUT_THE_TYPE = (isinstance, callable)
 """Functions whose result is the same for every text."""
-_ADDING = {"+", "%"}
-_IN_PLACE = "+="
+_ADDING = {"+", "+=", "%"}
+_FORMATTING = {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"}
+_BY_SPEC = 4
+"""The flag of such an instruction whose upper operand says how to format the other."""
+_PUSHING = {"CALL", "CALL_FUNCTION_EX", "BINARY_OP", *_FORMATTING}
+"""Instructions that do no more with a text than push it, or pass it to the function that they call."""
+_LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
+_LOGGING = tuple(getattr(owner, name) for owner in (logging, logging.Logger, logging.LoggerAdapter) for name in _LEVELS)
 _READING = {*LOCAL, "LOAD_CLOSURE"}
 _OPENING = {"locals", "vars", "eval", "exec"}
 """Functions that read local names which the code does not mention."""
@@ -49,9 +57,19 @@ _OPENING = {"locals", "vars", "eval", "exec"}
 def number_in_text(number: Any, frame: FrameType) -> Any:
     """Specialize a number whose text the user's code may act on: each value gets a separate program.
 
-    Return None if the text is only printed, logged or raised, or if the code is not the user's.
+    Return None if the text is only printed, logged or raised, or if the code is not the user's. What Python's own
+    modules make of a number (`repr` of a dataclass, `pprint`) is a text of the code that calls them.
     """
-    return None if not is_users(frame) or _is_only_said(frame) else plain(number)
+    asking: FrameType | None = frame
+    while asking is not None and not is_users(asking) and _is_pythons(asking):
+        asking = asking.f_back
+    return None if asking is None or not is_users(asking) or _is_only_said(asking) else plain(number)
+
+
+def _is_pythons(frame: FrameType) -> bool:
+    """True if a frame runs code of Python's own modules, or code that they generate."""
+    home = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return home in sys.stdlib_module_names or frame.f_code.co_filename == "<string>"
 
 
 def number_used(number: Any, frame: FrameType) -> Any:
@@ -82,16 +100,30 @@ def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
 
     `returning`: the code that returns or yields the text to that instruction, or to the function of C that it calls.
     """
-    code, look = frame.f_code, names_of(frame)
-    index = running(frame)
+    code, index = frame.f_code, running(frame)
+    step, look = instructions(code)[index], _names_that_stay(frame, index)
+    if step.opname not in _PUSHING:
+        return False
     stack = stack_before(code, index, look)
-    run(instructions(code)[index], stack, look)
+    run(step, stack, look)
     made = stack.pop() if stack else UNKNOWN
     taking = isinstance(made, Called) and (returning is None or _code(made.function) is not returning)
     caller = frame.f_back
     returned = functools.cache(lambda: caller is not None and _made_in(caller, code))
     flow = _Flow(code, look, returned, functools.cache(lambda: _is_caught_by_nobody(frame)), frozenset())
+    if taking and "file" in flow.named(index, made).values():
+        return False
     return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,)), None) if taking else TEXT])
+
+
+def _names_that_stay(frame: FrameType, index: int) -> Look:
+    """Return the lookup of the names in a frame that have their present values also later: after an instruction."""
+    known, steps = names_of(frame), instructions(frame.f_code)
+    returns = any("BACKWARD" in step.opname for step in steps)
+    stored = {
+        step.argval for at, step in enumerate(steps) if step.opname.startswith("STORE_") and (returns or at > index)
+    }
+    return lambda name: UNKNOWN if name in stored else known(name)
 
 
 class _Flow:
@@ -175,7 +207,7 @@ class _Flow:
             return None
         if step.opname.startswith("CALL"):
             called = stack[-1]
-            stack[-1] = self.call(called, self._named(index, called) if step.opname == "CALL" else None)
+            stack[-1] = self.call(called, self.named(index, called) if step.opname == "CALL" else None)
             if called is not stack[-1] and not _prints(called.function) and not self._may_raise(step):
                 return None
         return [(index + 1, stack)]
@@ -191,7 +223,7 @@ class _Flow:
             raise ValueError("a jump leads to no instruction")
         return [(index, stack)]
 
-    def _named(self, index: int, called: Called) -> Mapping[int, str]:
+    def named(self, index: int, called: Called) -> Mapping[int, str]:
         """Return the names of a call's arguments, by their positions, for those that are passed by name."""
         before = (step for step in self._steps[max(0, index - 2) : index] if step.opname == "KW_NAMES")
         names = next((self._code.co_consts[step.arg or 0] for step in before), ())
@@ -203,10 +235,11 @@ class _Flow:
         The call itself, if the function may do anything with the text. `named`: the arguments passed by name; None if
         it is not known which parameter takes the text.
         """
-        if not has_text(called) or not all(map(_is_text, called.args)):
+        if not has_text(called) or not all(map(_is_text, called.args)) or "file" in (named or {}).values():
             return called
         function = called.function.function if isinstance(called.function, Member) else called.function
-        if _says(called.function) or any(function is each for each in _ABOUT_THE_TYPE):
+        about_the_type = any(function is each for each in _ABOUT_THE_TYPE)
+        if about_the_type or _says(function) or (_checks(function) and _is_message(called, named)):
             return UNKNOWN
         if any(function is each for each in _MAKING):
             return TEXT
@@ -246,27 +279,34 @@ def _is_harmless(step: Instruction, stack: list[Any]) -> bool:
     """True if an instruction can neither fail for some texts only, nor store one."""
     left, right = [UNKNOWN, *stack][-2:]
     if step.opname == "BINARY_OP" and (has_text(left) or has_text(right)):
-        return step.argrepr in _ADDING or (step.argrepr == _IN_PLACE and (has_text(left) or isinstance(left, str)))
-    if step.opname == "BINARY_SUBSCR":
+        return step.argrepr in _ADDING and all(each is TEXT or type(each) is str for each in (left, right))
+    if step.opname == "BINARY_SUBSCR" or (step.opname in _FORMATTING and (step.arg or 0) & _BY_SPEC):
         return not has_text(left) and not has_text(right)
     return not step.opname.startswith(("STORE_", "DELETE_", "SEND"))
 
 
 def _prints(function: Any) -> bool:
     """True for a function that prints or logs, and does nothing else."""
-    match function:
-        case Member(logging.Logger() | logging.LoggerAdapter(), _):
-            return True
-        case Member(Called(maker, _), _):
-            return getattr(maker, "__module__", "") == "logging"
-    return function is builtins.print or getattr(function, "__module__", "") == "logging"
+    called = function.function if isinstance(function, Member) else function
+    return any(called is each for each in (builtins.print, *_LOGGING))
 
 
 def _says(function: Any) -> bool:
-    """True for a function that prints, logs, warns, or raises an error, and does nothing else."""
-    module = getattr(function, "__module__", "")
-    is_check = module == "torch" and getattr(function, "__name__", "").startswith(_CHECKS)
-    return _prints(function) or module == "warnings" or is_check
+    """True for a function that prints, logs or warns, and does nothing else."""
+    return _prints(function) or function is warnings.warn
+
+
+def _checks(function: Any) -> bool:
+    """True for a function of torch's that raises an error with the message it is given, and does no more."""
+    return getattr(function, "__module__", "") == "torch" and getattr(function, "__name__", "").startswith(_CHECKS)
+
+
+def _is_message(called: Called, named: Mapping[int, str] | None) -> bool:
+    """True if the text is the message of a check: its last argument, which follows the condition."""
+    if named is None:
+        return False
+    taking = [at for at, each in enumerate(called.args) if has_text(each)]
+    return all(named.get(at, "message") == "message" and at == len(called.args) - 1 > 0 for at in taking)
 
 
 def _names_a_part(manager: Any) -> bool:

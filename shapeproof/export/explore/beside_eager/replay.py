@@ -28,7 +28,7 @@ from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_without_data
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
-from shapeproof.export.shim.storages import writes
+from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
 from shapeproof.export.source.errors import led_to, raised_at_run_time
 from shapeproof.export.trace.closed_trial import without_specializing
@@ -279,7 +279,7 @@ class _State:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._module = module
-        self._before = {name: (each, writes(each)) for name, each in self.tensors().items()}
+        self._before = {name: (each, writes(each), storage_of(each)) for name, each in self.tensors().items()}
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors by their names."""
@@ -292,9 +292,9 @@ class _State:
         return {name: x for name, x in now if name not in before or not _is_as_it_was(x, *before[name])}
 
 
-def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None) -> bool:
-    """True if a tensor was neither replaced nor written into; inference mode counts no writes."""
-    return now is before and written is not None and writes(now) == written
+def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None, storage: object) -> bool:
+    """True if a tensor was neither replaced nor written into, nor its `data`; inference mode counts no writes."""
+    return now is before and written is not None and writes(now) == written and storage_of(now) == storage
 
 
 def _written_otherwise(eager: _State | None, exported: _State | None) -> str | None:

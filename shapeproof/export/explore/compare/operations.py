@@ -22,6 +22,7 @@ from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.layouts import Sizes, same_layout
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.trace.translate import Translator
@@ -56,6 +57,7 @@ class Side:
     """The mutated storages."""
     returned: set[Any] = field(default_factory=set)
     """The returned storages."""
+    _may_be_returned: set[Any] = field(default_factory=set)
     restrided: bool = False
     """True if `as_strided` may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
     moved: Moved | None = None
@@ -82,11 +84,12 @@ class Side:
         self.returned = {
             s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)
         }
+        self._may_be_returned = self._passed_on(self.returned)
         self.moved = Moved(self.program, self.value, self.one_value, self.same, self._is_fixed)
         for node in self.graph.nodes:
             copied = self.copied(node)
             self._cut(node, copied)
-            if copied is not None and self.returned.isdisjoint(self.at(node)):
+            if copied is not None and self._may_be_returned.isdisjoint(self.at(node)):
                 self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
                 continue
             if node.target is symbols.ASSERTION:
@@ -101,6 +104,14 @@ class Side:
             for place, storage in enumerate(self.at(node)):
                 self.roots.setdefault(storage, Root(node, place))
         return kept
+
+    def _passed_on(self, returned: set[Any]) -> set[Any]:
+        """Return the storages that may be returned: at some sizes `contiguous` and the like return their operand."""
+        found = set(returned)
+        for node in reversed(self.graph.nodes):
+            if known_of(node.target).alias_or_copy and not found.isdisjoint(self.at(node)):
+                found |= {storage for operand in node.all_input_nodes for storage in self.at(operand)}
+        return found
 
     def is_inner(self, node: torch.fx.Node) -> bool:
         """True if a node's storage is neither mutated nor returned."""

@@ -331,9 +331,11 @@ def embedding(named: Named, sizes: Sizes) -> Shape | None:
 def indexed(named: Named, sizes: Sizes) -> Shape | None:
     """`index` of the first dims by integers: their sizes, broadcast, and the sizes of the other dims."""
     x, indices = named["self"], list(named["indices"])
+    if len(indices) > x.dim():
+        return None
     while indices and indices[-1] is None:
         indices.pop()
-    known = bool(indices) and len(indices) <= x.dim() and all(isinstance(each, torch.Tensor) for each in indices)
+    known = bool(indices) and all(isinstance(each, torch.Tensor) for each in indices)
     if not known or not all(each.dtype in WHOLE for each in indices):
         return None
     shape: Shape | None = ()
