@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import pprint
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -162,6 +164,21 @@ def opened(x):
 USED = [kept, noted, collected, printed_later, appended, starred, looked_up, opened]
 
 
+class Callbacks:
+    """Holds a function, which Python does not bind to it."""
+
+    def __init__(self):
+        self.back = lambda _, text: text
+
+
+CALLS = Callbacks()
+
+
+@dataclass
+class Size:
+    n: int
+
+
 def compared(x):
     return 2 if formatted(x) == "shape (3, 3)" else 1
 
@@ -224,7 +241,42 @@ def read_where_it_is_raised(x):
     return fails(f"{x.shape[0]}")
 
 
+def asserted_and_read(x):
+    try:
+        assert x.dim() == 3, f"n={x.shape[0]}"
+    except AssertionError as error:
+        return 2 if "n=3" in str(error) else 1
+
+
+def kept_by_a_callback(x):
+    return 2 if CALLS.back(x, f"{x.shape[0]}") == "3" else 1
+
+
+def unpacked(x):
+    _, text = map(str, (x.shape[1], x.shape[0]))
+    return 2 if text == "3" else 1
+
+
+def of_a_dataclass(x):
+    return 2 if "3" in repr(Size(x.shape[0])) else 1
+
+
+def formatted_by_pprint(x):
+    return 2 if "3" in pprint.pformat([x.shape[0]]) else 1
+
+
+def of_a_condition(x):
+    torch._check(str(x.shape[0]) != "3")
+    return 1
+
+
 READ = [
+    asserted_and_read,
+    kept_by_a_callback,
+    unpacked,
+    of_a_dataclass,
+    formatted_by_pprint,
+    of_a_condition,
     raised_and_read,
     raised_by_a_helper_and_read,
     raised_below_and_read,

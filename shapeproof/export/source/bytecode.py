@@ -42,7 +42,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A method of an object, as its class defines it; UNKNOWN if the object is the result of a call."""
+    """A method of an object, as its class defines it; its name if the object is the result of a call."""
 
     owner: Any
     function: Any
@@ -114,8 +114,11 @@ def running(frame: FrameType) -> int:
     """Return the index of the instruction that a frame is running.
 
     While a function of Python is called, the frame shows the end of the space that Python keeps beside the instruction.
+    Python 3.11 runs some calls of C already at the instruction before, once code has run often.
     """
-    return bisect.bisect_right([step.offset for step in instructions(frame.f_code)], frame.f_lasti) - 1
+    steps = instructions(frame.f_code)
+    index = bisect.bisect_right([step.offset for step in steps], frame.f_lasti) - 1
+    return index + (steps[index].opname == "PRECALL")
 
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
@@ -182,7 +185,10 @@ def run(step: dis.Instruction, stack: list[Any], look: Look) -> bool:
             stack += [_NULL] * bool(method) + [value]
         case "CALL":
             args, slots = _pop(stack, arg), _pop(stack, 2)
-            stack.append(Called(_function(slots), tuple(args)))
+            own = (
+                [] if any(each is _NULL for each in slots) else slots[1:]
+            )  # an assert statement puts its message there
+            stack.append(Called(_function(slots), (*own, *args)))
         case "CALL_FUNCTION_EX":
             args, slots = _pop(stack, 1 + (arg & 1)), _pop(stack, 2)
             stack.append(Called(_function(slots), (computed(args),)))
@@ -232,7 +238,7 @@ def _pop(stack: list[Any], count: int) -> list[Any]:
 def _attribute(value: Any, name: str) -> Any:
     """Return an attribute, if it can be read without running code."""
     if isinstance(value, Called):
-        return Member(value, UNKNOWN)
+        return Member(value, name)
     if value is TEXT:
         return Member(value, getattr(str, name, UNKNOWN))
     if value is UNKNOWN or isinstance(value, Member):

@@ -239,7 +239,7 @@ class _Flow:
             return called
         function = called.function.function if isinstance(called.function, Member) else called.function
         about_the_type = any(function is each for each in _ABOUT_THE_TYPE)
-        if about_the_type or _says(function) or (_checks(function) and _is_message(called, named)):
+        if about_the_type or _says(called.function) or (_checks(function) and _is_message(called, named)):
             return UNKNOWN
         if any(function is each for each in _MAKING):
             return TEXT
@@ -287,8 +287,11 @@ def _is_harmless(step: Instruction, stack: list[Any]) -> bool:
 
 def _prints(function: Any) -> bool:
     """True for a function that prints or logs, and does nothing else."""
-    called = function.function if isinstance(function, Member) else function
-    return any(called is each for each in (builtins.print, *_LOGGING))
+    match function:
+        case Member(Called(maker, _), str() as name):
+            return maker is logging.getLogger and name in _LEVELS
+        case Member(_, called) | called:
+            return any(called is each for each in (builtins.print, *_LOGGING))
 
 
 def _says(function: Any) -> bool:
