@@ -67,6 +67,7 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     """Return the sizes, the dtype and the strides of a call's result; None where torch must run the call.
 
     >>> from shapeproof.constraints.terms import constant
+    >>> from shapeproof.export.ops.shapes.dtypes import of_floats
     >>> named = {"input": torch.ones(2, 3), "weight": torch.ones(5, 3), "bias": None}
     >>> rule = ShapeFunction(linear, of_floats("input", "weight"))
     >>> result_like(rule, named, (named["input"], named["weight"]), Sizes(constant, lambda _: False))

