@@ -21,6 +21,8 @@ from shapeproof.constraints.terms import ONE, Term, maximum
 from shapeproof.export.shim.storages import kind, storages
 
 Size = int | torch.SymInt
+Dims = list[tuple[Term, Term]]
+"""The size and the stride of each dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,18 @@ def sharing(values: Sequence[Any]) -> list[int | None]:
 
 def lies_row_by_row(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
     """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
-    return lie_row_by_row([*map(read, x.shape)], [*map(read, x.stride())])
+    return lie_row_by_row(dims(x.shape, x.stride(), read))
 
 
-def lie_row_by_row(sizes: Sequence[Term], strides: Sequence[Term]) -> bool:
+def dims(shape: Sequence[Size], strides: Sequence[Size], read: Callable[[Size], Term]) -> Dims:
+    """Return the size and the stride of each dimension."""
+    return [*zip(map(read, shape), map(read, strides), strict=True)]
+
+
+def lie_row_by_row(laid: Dims) -> bool:
     """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
     elements = counted = ONE
-    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+    for size, stride in reversed(laid):
         if stride is not elements and stride is not counted:
             return False
         elements, counted = elements * size, counted * maximum(ONE, size)
@@ -128,8 +135,8 @@ def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term])
 
 def _lies_in_some_order(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
     """True if the dimensions, in some order, lie row by row; those of size 1 are left out."""
-    left = [(size, stride) for size, stride in zip(map(read, x.shape), map(read, x.stride()), strict=True)]
-    left, elements, counted = [dim for dim in left if dim[0] is not ONE], ONE, ONE
+    left = [dim for dim in dims(x.shape, x.stride(), read) if dim[0] is not ONE]
+    elements = counted = ONE
     while left:
         found = next((dim for dim in reversed(left) if dim[1] is elements or dim[1] is counted), None)
         if found is None:

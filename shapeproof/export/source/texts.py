@@ -182,7 +182,7 @@ class _Flow:
         step, rest, top = self._steps[index], stack[:-1], stack[-1]
         match step.opname:
             case "RAISE_VARARGS":
-                return [] if self._may_raise(step) else None
+                return [] if self._raises_uncaught(step) else None
             case "RETURN_VALUE":
                 return [] if not has_text(top) or (_is_text(top) and self._returned()) else None
             case "YIELD_VALUE":
@@ -208,12 +208,12 @@ class _Flow:
         if step.opname.startswith("CALL"):
             called = stack[-1]
             stack[-1] = self.call(called, self.named(index, called) if step.opname == "CALL" else None)
-            if called is not stack[-1] and not _prints(called.function) and not self._may_raise(step):
+            if called is not stack[-1] and not _prints(called.function) and not self._raises_uncaught(step):
                 return None
         return [(index + 1, stack)]
 
-    def _may_raise(self, step: Instruction) -> bool:
-        """True if nobody catches, and perhaps reads, an exception with the text that an instruction raises."""
+    def _raises_uncaught(self, step: Instruction) -> bool:
+        """True if nobody would catch, and perhaps read, an exception with the text that an instruction raises."""
         return not catches_at(self._code, step.offset, self._look) and self._escapes()
 
     def _at(self, step: Instruction, stack: list[Any]) -> list[tuple[int, list[Any]]]:

@@ -76,9 +76,9 @@ def claimed(
     """Yield the points where both raise, with inferred sizes reset, so that only claimed sizes can be the cause."""
     kept = {name: found.start[name] for name in inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)}
     for point in raising:
-        claimed = point | kept
-        if claimed != found.start and domain.contains(claimed):
-            yield claimed
+        reset = point | kept
+        if reset != found.start and domain.contains(reset):
+            yield reset
 
 
 def raises_whatever_the_data(eager: replay.Eager, found: Exploration, point: Mapping[str, int]) -> bool:

@@ -294,8 +294,8 @@ def _enlarged(shape: Sequence[Size], factors: Sequence[float]) -> Shape | None:
     return tuple(size * int(factor) for size, factor in zip(shape, factors, strict=True))
 
 
-def _asked_for(asked: Sequence[Size], sizes: Sizes) -> Shape | None:
-    known = all(type(each) in {int, torch.SymInt} and sizes.at_least(each, 1) for each in asked)
+def _asked_for(asked: Sequence[Size], sizes: Sizes, least: int = 1) -> Shape | None:
+    known = all(type(each) in {int, torch.SymInt} and sizes.at_least(each, least) for each in asked)
     return tuple(asked) if known else None
 
 
@@ -372,8 +372,7 @@ def counted(named: Named, sizes: Sizes) -> Shape | None:
 
 def asked(named: Named, sizes: Sizes) -> Shape | None:
     """`new_ones`, `new_zeros`: the sizes that are asked for."""
-    size = tuple(named["size"])
-    return size if all(type(each) in {int, torch.SymInt} and sizes.at_least(each, 0) for each in size) else None
+    return _asked_for(named["size"], sizes, 0)
 
 
 def chosen(named: Named, sizes: Sizes) -> Shape | None:

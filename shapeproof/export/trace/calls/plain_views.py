@@ -23,12 +23,9 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import Size, Sizes, lie_row_by_row, lies_row_by_row, same_storage
+from shapeproof.export.ops.layouts import Dims, Size, Sizes, dims, lie_row_by_row, lies_row_by_row, same_storage
 from shapeproof.export.ops.shapes.shape_functions import Order
 from shapeproof.export.ops.table import known_of
-
-Dims = list[tuple[Term, Term]]
-"""The size and the stride of each dimension."""
 
 _aten = torch.ops.aten
 
@@ -52,7 +49,7 @@ def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -
         return False
     if order is not None:
         return _is_moved(operand, result, order(call), sizes)
-    mine, others = _dims(operand, sizes), _dims(result, sizes)
+    mine, others = (dims(each.shape, each.stride(), sizes.read) for each in (operand, result))
     return asked is not None and _keeps_rows(mine, others) and _fits(mine, call[asked], others, sizes)
 
 
@@ -63,19 +60,7 @@ def _keeps_rows(mine: Dims, others: Dims) -> bool:
     """
     pairs = zip(mine, others, strict=False)
     same = sum(1 for _ in itertools.takewhile(lambda pair: _alike(*pair), pairs))
-    return _lie(mine[same:]) and _lie(others[same:])
-
-
-def _lie(dims: Dims) -> bool:
-    return lie_row_by_row([size for size, _ in dims], [stride for _, stride in dims])
-
-
-def _dims(tensor: torch.Tensor, sizes: Sizes) -> Dims:
-    return _read(tensor.shape, tensor.stride(), sizes)
-
-
-def _read(shape: Sequence[Size], strides: Sequence[Size], sizes: Sizes) -> Dims:
-    return [(sizes.read(size), sizes.read(stride)) for size, stride in zip(shape, strides, strict=True)]
+    return lie_row_by_row(mine[same:]) and lie_row_by_row(others[same:])
 
 
 def _alike(one: tuple[Term, Term], other: tuple[Term, Term]) -> bool:
@@ -158,17 +143,17 @@ def _moved(call: Mapping[str, Any], order: Order) -> Laid:
 def _reshaped(x: torch.Tensor, asked: Sequence[Size], sizes: Sizes) -> Laid | None:
     """`view`, `reshape`: the first dimensions stay, and the others lie row by row before and after."""
     left = [at for at, size in enumerate(asked) if _is_left_open(size)]
-    mine, found = _dims(x, sizes), list(asked)
+    mine, found = dims(x.shape, x.stride(), sizes.read), list(asked)
     if len(left) == 1:
         known = prod(size for at, size in enumerate(asked) if at != left[0])
         if not sizes.at_least(known, 1):
             return None
         found[left[0]] = x.numel() // known
-    kept = next(at for at in range(len(mine) + 1) if _lie(mine[at:]))
+    kept = next(at for at in range(len(mine) + 1) if lie_row_by_row(mine[at:]))
     strides = [*x.stride()[:kept], *(prod(found[at + 1 :]) for at in range(kept, len(found)))]
     if len(left) > 1 or len(found) < kept:
         return None
-    others = _read(found, strides, sizes)
+    others = dims(found, strides, sizes.read)
     fits = _keeps_rows(mine, others) and _fits(mine, asked, others, sizes)
     return Laid(found, strides, x.storage_offset(), exact=False) if fits else None
 

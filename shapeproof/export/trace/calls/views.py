@@ -16,10 +16,9 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.layouts import Size
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace.shape_env import ProofShapeEnv
-
-Size = int | torch.SymInt
 
 
 @functools.cache
