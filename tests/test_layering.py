@@ -72,6 +72,10 @@ def test_seen_loads_neither_torch_nor_the_solver():
     assert loads(*room_modules("seen")) == set()
 
 
+def test_an_export_that_reads_no_file_loads_nothing_that_validates_or_renders():
+    assert loads("shapeproof.export.api", heavy=("pydantic", "rich", "typer", "jinja2")) == set()
+
+
 def test_naming_the_rooms_loads_nothing_heavy():
     assert loads(*(f"shapeproof.{room}" for room in ROOMS)) == set()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ConfigDict, TypeAdapter, with_config
+from typing import TYPE_CHECKING, Any, Literal
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.files import read_bounded
@@ -18,13 +17,15 @@ from shapeproof.seen.joint import MOST_VALUES, Joint
 from shapeproof.seen.lattice import Lattice
 from shapeproof.seen.points import pruned
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 FORMAT = 1
 """The version of the saved form."""
 MOST_SIZES = 100_000
 """Sizes that all inputs of a call may have."""
 
 
-@with_config(ConfigDict(strict=True, extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class _Input:
     source: str
@@ -35,7 +36,6 @@ class _Input:
     constants: list[str] | None
 
 
-@with_config(ConfigDict(strict=True, extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class _Calls:
     """What was seen of the calls of one kind."""
@@ -47,7 +47,6 @@ class _Calls:
     values: list[list[int] | None]
 
 
-@with_config(ConfigDict(strict=True, extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class _Saved:
     """What a file consists of."""
@@ -58,7 +57,11 @@ class _Saved:
     calls: list[_Calls]
 
 
-_SAVED = TypeAdapter(_Saved)
+@functools.cache
+def _form() -> TypeAdapter[_Saved]:
+    from pydantic import TypeAdapter  # most exports read no profile
+
+    return TypeAdapter(_Saved)
 
 
 def saved(joints: Mapping[Kind, Joint], *, omitted: bool) -> str:
@@ -119,7 +122,7 @@ def parsed(content: bytes, name: str) -> tuple[dict[Kind, Joint], bool]:
     try:
         found = json.loads(content)["format"]
         if found == FORMAT:
-            kept = _SAVED.validate_json(content)
+            kept = _form().validate_json(content, strict=True, extra="forbid")
             joints = dict(map(_joint, kept.calls))
             if len(joints) == len(kept.calls):
                 return joints, kept.omitted

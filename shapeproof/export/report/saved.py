@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.metadata
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import TypeAdapter
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
@@ -22,6 +21,8 @@ from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from shapeproof.export.report.report import Report
 
 FORMAT = 3
@@ -68,7 +69,11 @@ class _Saved:
     trusted: dict[str, int] = field(default_factory=dict)
 
 
-_SAVED = TypeAdapter(_Saved)
+@functools.cache
+def _form() -> TypeAdapter[_Saved]:
+    from pydantic import TypeAdapter  # most exports read no report
+
+    return TypeAdapter(_Saved)
 
 
 def saved_report(report: Report) -> str:
@@ -114,7 +119,7 @@ def fields_of(text: str | bytes, path: str | Path) -> dict[str, Any]:
         content = json.loads(text)
         found = content["format"]
         if found == FORMAT:
-            return _fields(_SAVED.validate_python(content))
+            return _fields(_form().validate_python(content))
     except (
         ValueError,
         KeyError,
