@@ -7,6 +7,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import OutsideDomain, check
+from shapeproof.export.explore.compare import bodies
 from tests.agreement import agree
 
 
@@ -194,3 +195,39 @@ def test_a_list_in_a_branch_has_as_many_parts_as_are_noted():
 
     report = check(Splits(), (torch.rand(3, 2),), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
     assert report.status == "undecided", str(report)
+
+
+class SlicesTheOtherDim(torch.nn.Module):
+    """Torch writes `x[:, :3]` as two slices, and as one where the size of the first dim is 1."""
+
+    def forward(self, x, ends):
+        pad = torch.nn.functional.pad
+        return torch.cond((ends > 2).all(), lambda x: pad(x, (0, 3)), lambda x: torch.cat([x, x[:, :3]], 1), (x,))
+
+
+def test_a_slice_of_all_rows_in_a_branch_makes_no_difference():
+    inputs = (torch.randn(4, 4), torch.tensor([1, 3]))
+    report = check(SlicesTheOtherDim(), inputs, dynamic_shapes=({0: Dim("n", min=1)}, {0: Dim("k")}))
+    assert report.status == "proved", str(report)
+    program = report.program.module()
+    for n in (1, 2, 8):
+        for ends in (torch.tensor([1, 3]), torch.tensor([3, 3])):
+            assert agree(SlicesTheOtherDim(), program, (torch.randn(n, 4), ends))
+
+
+def _slicing(*rows):
+    """The body of a branch: `x[rows][:, :3] + 1`."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    kept = graph.call_function(torch.ops.aten.slice.Tensor, (x, 0, *rows)) if rows else x
+    kept = graph.call_function(torch.ops.aten.slice.Tensor, (kept, 1, 0, 3))
+    graph.output((graph.call_function(torch.ops.aten.add.Tensor, (kept, 1)),))
+    return torch.fx.GraphModule({}, graph)
+
+
+def test_bodies_that_slice_other_rows_are_not_the_same():
+    no = bodies.Known((lambda _: False,) * 2, lambda _: None, lambda *_: True)
+    end = torch.iinfo(torch.int64).max
+    assert bodies.same_body(_slicing(0, end), _slicing(), no)
+    assert bodies.same_body(_slicing(), _slicing(0, end), no)
+    assert not any(bodies.same_body(_slicing(*rows), _slicing(), no) for rows in ((1, end), (0, 3), (0, end, 2)))

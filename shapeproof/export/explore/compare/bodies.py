@@ -20,6 +20,9 @@ from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.shim.numbers import symbols
 
 _SIZE = torch.ops.aten.sym_size.int
+_SLICE = torch.ops.aten.slice.Tensor
+_END = torch.iinfo(torch.int64).max
+"""The end of a slice that has none."""
 Implied = Callable[[torch.fx.Node], bool]
 """True if a check in a body follows from known facts."""
 OneValue = Callable[[Any], int | None]
@@ -82,7 +85,8 @@ class _Body:
             acts = node.op in {"placeholder", "output"} or (node.is_impure() and node.target is not symbols.ASSERTION)
             if acts or node in needed:
                 needed |= {node, *node.all_input_nodes}
-        self.acting = [node for node in module.graph.nodes if node in needed and node not in self._written]
+        passed = needed - self._written.keys()
+        self.acting = [node for node in module.graph.nodes if node in passed and not _is_whole_slice(node)]
         """The nodes that act, and the nodes that these need; checks excepted."""
 
     def _computed(self, node: torch.fx.Node) -> Any:
@@ -102,6 +106,8 @@ class _Body:
         return node.op, node.target if node.op == "call_function" else None, repr(operands)
 
     def _known(self, node: torch.fx.Node) -> Hashable:
+        while _is_whole_slice(node):
+            node = node.args[0]  # type: ignore[assignment]
         if node in self._written:
             number: Hashable = self._written[node]
             return number
@@ -117,6 +123,11 @@ class _Body:
     def attribute(self, node: torch.fx.Node) -> Any:
         """Return the attribute that a node takes from the module."""
         return getattr(self._module, str(node.target), None) if node.op == "get_attr" else None
+
+
+def _is_whole_slice(node: torch.fx.Node) -> bool:
+    """True for `x[:]`, which torch writes into a body for the dims of `x[:, 2]` whose sizes it does not know."""
+    return node.target is _SLICE and node.args[2:] == (0, _END) and not node.kwargs
 
 
 def _same_attribute(mine: Any, other: Any, known: Known) -> bool:
