@@ -86,7 +86,7 @@ class _Body:
             if acts or node in needed:
                 needed |= {node, *node.all_input_nodes}
         passed = needed - self._written.keys()
-        self.acting = [node for node in module.graph.nodes if node in passed and not _is_whole_slice(node)]
+        self.acting = [node for node in module.graph.nodes if node in passed and not self._is_whole_slice(node)]
         """The nodes that act, and the nodes that these need; checks excepted."""
 
     def _computed(self, node: torch.fx.Node) -> Any:
@@ -106,7 +106,7 @@ class _Body:
         return node.op, node.target if node.op == "call_function" else None, repr(operands)
 
     def _known(self, node: torch.fx.Node) -> Hashable:
-        while _is_whole_slice(node):
+        while self._is_whole_slice(node):
             node = node.args[0]  # type: ignore[assignment]
         if node in self._written:
             number: Hashable = self._written[node]
@@ -114,6 +114,13 @@ class _Body:
         if node not in self.known:
             self.known[node] = self.reading(node)
         return "node", self.known[node]
+
+    def _is_whole_slice(self, node: torch.fx.Node) -> bool:
+        """True for `x[:]`: torch writes it into a body for the dims of `x[:, 2]` whose sizes it does not know."""
+        if node.target is not _SLICE or node.args[3:] != (_END,) or node.kwargs:
+            return False
+        start: Any = node.args[2]
+        return bool((self._written.get(start) if isinstance(start, torch.fx.Node) else start) == 0)
 
     def checks(self) -> dict[Hashable, torch.fx.Node]:
         """Return the checks by their conditions; the messages make no difference."""
@@ -123,11 +130,6 @@ class _Body:
     def attribute(self, node: torch.fx.Node) -> Any:
         """Return the attribute that a node takes from the module."""
         return getattr(self._module, str(node.target), None) if node.op == "get_attr" else None
-
-
-def _is_whole_slice(node: torch.fx.Node) -> bool:
-    """True for `x[:]`, which torch writes into a body for the dims of `x[:, 2]` whose sizes it does not know."""
-    return node.target is _SLICE and node.args[2:] == (0, _END) and not node.kwargs
 
 
 def _same_attribute(mine: Any, other: Any, known: Known) -> bool:
