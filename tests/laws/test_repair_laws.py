@@ -18,6 +18,7 @@ from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import FloorDiv
 from shapeproof.solver.answers.repair import repaired, repairs
 from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.sampled.points import true_at
 from tests import strategies as s
@@ -175,3 +176,21 @@ def test_formulas_without_what_is_redundant_say_neither_more_nor_less(facts, for
     simpler = simplified(formulas, Facts([*BOX, *facts]))
     assert where([*BOX, *facts, *simpler]) == where([*BOX, *facts, *formulas])
     assert len(str(simpler)) <= len(str(list(formulas)))
+
+
+_LITERALS = ("x*y == 6", "x*y != 6", "x % 3 == 0", "x % 3 != 0", "y <= 5", "y >= 6", "x >= y", "x < y")
+_clauses = st.lists(st.sampled_from(_LITERALS), min_size=1, max_size=3, unique=True).map(" or ".join)
+_may_raise = st.sampled_from(["12 // x >= 2 or y <= 5", "12 // x < 2", "x == 0 or 12 // x >= 2"])
+
+
+@many
+@given(st.lists(_clauses, min_size=2, max_size=6), st.lists(_may_raise, max_size=1))
+def test_clauses_that_are_resolved_say_neither_more_nor_less(clauses, raising):
+    formulas = list(map(parse_formula, [*clauses, *raising]))
+    assert where([*BOX, *simplified(formulas, Facts(BOX))]) == where([*BOX, *formulas])
+
+
+def test_opposite_parts_of_two_clauses_are_resolved_though_the_solver_has_no_budget():
+    texts = ["x*y*z != 6*x*y or z % 4 == 0", "x*y*z == 6*x*y or z % 4 == 0", "z % 4 != 0 or y >= 3", "y >= 3 or x == 1"]
+    facts = Facts(map(parse_formula, ["x >= 0", "y >= 0", "z >= 0"])).within(Budget(1, 0, work=1))
+    assert simplified(list(map(parse_formula, texts)), facts) == list(map(parse_formula, ["y >= 3", "z % 4 == 0"]))

@@ -8,7 +8,7 @@ evaluated from the left, as in Python: behind an operand that may raise, only ea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import permutations, takewhile
 
 from shapeproof.constraints.atoms import Max, Min, Where
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction, eq
@@ -31,7 +31,7 @@ def simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
     >>> simplified([parse_formula(text) for text in texts], Facts([parse_formula("n >= 0")]))
     [n != 3, n >= 12 or n <= 8]
     """
-    before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
+    before = _resolved(conjunction(*sorted(formulas, key=lambda formula: not formula.total)))
     simpler = before
     with until_spent(facts.budget.for_a_task):
         simpler = _within(before, facts)
@@ -51,6 +51,36 @@ def in_few_words(required: Formula, known: Facts) -> Formula:
 def of_cases(formula: Formula) -> bool:
     """True if the formula has an atom that is one of its operands: facts often tell which."""
     return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
+
+
+def _resolved(formula: Formula) -> Formula:
+    """Resolve the operands of `and`: `a or b` beside `not a or b` is `b`, and `b` makes `b or c` redundant.
+
+    No solver is asked. Operands that may raise stay as they are.
+    """
+    if not (isinstance(formula, And) and all(each.total for each in formula.args)):
+        return formula
+    clauses: Sequence[Formula] = formula.args
+    while (fewer := _resolution(clauses)) is not None:
+        clauses = fewer
+    return conjunction(*clauses)
+
+
+def _resolution(clauses: Sequence[Formula]) -> list[Formula] | None:
+    """Return the clauses with one of them left out or without one of its parts; None if none can be spared."""
+    parts = {each: frozenset(_parts(each)) for each in clauses}
+    for longer, other in permutations(clauses, 2):
+        if parts[other] < parts[longer]:
+            return [each for each in clauses if each is not longer]
+        for part in _parts(longer):
+            if part.negation in parts[other] and parts[other] - {part.negation} <= parts[longer] - {part}:
+                shorter = disjunction(*(each for each in _parts(longer) if each is not part))
+                return [shorter if each is longer else each for each in clauses]
+    return None
+
+
+def _parts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.args if isinstance(formula, Or) else (formula,)
 
 
 def _within(formula: Formula, facts: Facts) -> Formula:
