@@ -68,7 +68,7 @@ def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
     """As `copy.deepcopy` does, in less time for modules and dicts that are copied item by item."""
-    cls = type(value)
+    cls: Any = type(value)
     if cls in _SHARED:
         return value
     known = memo.get(id(value))
@@ -94,18 +94,15 @@ _SHARED = frozenset({type(None), bool, int, float, complex, str, bytes, types.Fu
 
 @functools.cache
 def _is_copied_by_state(cls: type[torch.nn.Module]) -> bool:
-    """True if `copy.deepcopy` copies the modules of a class as torch.nn.Module says: by their states, which are dicts."""
-    names = (
-        "__new__",
-        "__reduce__",
-        "__reduce_ex__",
-        "__getstate__",
-        "__getnewargs__",
-        "__getnewargs_ex__",
-        "__slots__",
-    )
-    own = any(name in vars(each) for each in cls.__mro__ for name in names if each not in {torch.nn.Module, object})
-    return not own and cls not in copyreg.dispatch_table
+    """True if the modules of a class are copied as torch.nn.Module says: by their states, which are dicts."""
+    own = (vars(each) for each in cls.__mro__ if each not in {torch.nn.Module, object})
+    return not any(name in each for each in own for name in _WAYS_TO_COPY) and cls not in copyreg.dispatch_table
+
+
+_WAYS_TO_COPY = (
+    *("__new__", "__reduce__", "__reduce_ex__", "__getstate__"),
+    *("__getnewargs__", "__getnewargs_ex__", "__slots__"),
+)
 
 
 def _parameters(module: torch.nn.Module) -> dict[int, Any]:
