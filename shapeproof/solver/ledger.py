@@ -74,8 +74,8 @@ class Ledger:
     """The number of queries to Z3, among them those that it had answered before."""
     points: int = 0
     """The number of points that exhaustion tried."""
-    found: dict[Hashable, Any] = field(default_factory=dict, repr=False)
-    """Z3's answers by what it was asked: the text, the core and the limit (smt/ask.py)."""
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What tasks and Z3 found, by all that it follows from: smt/ask.py, answers/simplify.py."""
     entries: list[Entry] = field(default_factory=list)
     """Every answered question, once for each state of the facts."""
 

@@ -91,8 +91,8 @@ def asked(rlimit):
 def test_a_run_asks_z3_a_question_once_and_counts_it_each_time():
     with one_ledger() as ledger:
         (first, cost), (second, costs) = asked(200_000), asked(200_000)
-        known = len(ledger.found)
+        known = len(ledger.memo)
         asked(100_000)
     assert (second, known) == (first, cost["z3_queries"])
     assert {name: 2 * each for name, each in cost.items()} == costs
-    assert len(ledger.found) > known
+    assert len(ledger.memo) > known

@@ -17,7 +17,7 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.solver.answers.wording import by_operand, by_size, reworded
-from shapeproof.solver.budget import until_spent
+from shapeproof.solver.budget import is_affordable, until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
 
@@ -31,9 +31,20 @@ def simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
     >>> simplified([parse_formula(text) for text in texts], Facts([parse_formula("n >= 0")]))
     [n != 3, n >= 12 or n <= 8]
     """
-    before = _resolved(conjunction(*sorted(formulas, key=lambda formula: not formula.total)))
-    simpler = before
+    question = ("simplified", tuple(formulas), tuple(facts.formulas), facts.budget)
+    memo, complete = facts.ledger.memo, is_affordable(facts.budget.for_a_task)
+    if question in memo:
+        return list(memo[question])
+    found = _simplified(formulas, facts)
+    if complete:  # else a task around this one may have cut it short
+        memo[question] = tuple(found)
+    return found
+
+
+def _simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
+    simpler = before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
     with until_spent(facts.budget.for_a_task):
+        before = _resolved(simpler, facts)
         simpler = _within(before, facts)
         while simpler is not before:  # an early part may be redundant now that the rest is shorter
             before, simpler = simpler, _within(simpler, facts)
@@ -53,12 +64,14 @@ def of_cases(formula: Formula) -> bool:
     return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
 
 
-def _resolved(formula: Formula) -> Formula:
+def _resolved(formula: Formula, facts: Facts) -> Formula:
     """Resolve the operands of `and`: `a or b` beside `not a or b` is `b`, and `b` makes `b or c` redundant.
 
-    No solver is asked. Operands that may raise stay as they are.
+    Parts may change places or go only if none of them raises where the facts hold.
     """
-    if not (isinstance(formula, And) and all(each.total for each in formula.args)):
+    if not isinstance(formula, And):
+        return formula
+    if not all(redundant(defined(part), facts) for each in formula.args for part in _parts(each)):
         return formula
     clauses: Sequence[Formula] = formula.args
     while (fewer := _resolution(clauses)) is not None:

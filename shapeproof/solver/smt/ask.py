@@ -107,12 +107,12 @@ def _attempt(attempt: Attempt, asked: Script, rlimit: int, ledger: Ledger) -> Fo
     """Return Z3's answer; a run asks the same question once, and pays for it each time, so costs tell nothing else."""
     names = (*asked.integers.items(), *asked.booleans.items())
     question = (asked.text, names, attempt.core, rlimit)
-    if question not in ledger.found:
+    if question not in ledger.memo:
         session = Session(asked.text, attempt.core)
         answer = session.check(rlimit)
         model = _model(session, asked) if answer is Answer.SAT else None
-        ledger.found[question] = Found(answer, model, session.spent)
-    found: Found = ledger.found[question]
+        ledger.memo[question] = Found(answer, model, session.spent)
+    found: Found = ledger.memo[question]
     return replace(found, model=None if found.model is None else dict(found.model))
 
 
