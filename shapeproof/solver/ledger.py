@@ -11,13 +11,13 @@ from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.syntax.printing import number_text
 from shapeproof.constraints.work import unmetered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.records.verdicts import Verdict
@@ -71,9 +71,11 @@ class Ledger:
     rlimit: int = 0
     """Z3's resource counter, summed over all queries."""
     queries: int = 0
-    """The number of queries to Z3."""
+    """The number of queries to Z3, among them those that it had answered before."""
     points: int = 0
     """The number of points that exhaustion tried."""
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What tasks and Z3 found, by all that it follows from: smt/ask.py, answers/simplify.py."""
     entries: list[Entry] = field(default_factory=list)
     """Every answered question, once for each state of the facts."""
 

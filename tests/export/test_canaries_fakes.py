@@ -9,12 +9,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 from torch.fx.experimental import proxy_tensor
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.export.graph import nodes
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.strides import fresh, view_of
 
 SPARSE = torch.tensor([[1.0, 0, 2], [0, 3, 0]]).to_sparse()
 
@@ -136,3 +138,24 @@ def test_no_function_mode_sees_the_calls_inside_a_function_of_torch():
         attention(*[torch.randn(3, 2, 4)] * 3)
     assert torch.nn.functional.multi_head_attention_forward in seen
     assert torch.Tensor.contiguous not in seen
+
+
+def described(tensor):
+    laid = (*tensor.shape, *tensor.stride(), tensor.storage_offset(), tensor.untyped_storage().nbytes())
+    return tensor.dtype, tensor.device, tensor.requires_grad, [str(getattr(each, "node", each)) for each in laid]
+
+
+def test_a_fake_tensor_may_be_made_of_a_meta_tensor():
+    """Hence shim/strides.py: torch's own way through its dispatcher makes the same tensor."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC, DimDynamic.STATIC])
+    n = mode.from_tensor(torch.ones(6, 4), symbolic_context=context).shape[0]
+    cpu = torch.device("cpu")
+    with mode:
+        rows, columns = torch.empty((n, 3)), torch.empty_strided((n, 3), (1, n), dtype=torch.float64)
+        view = torch.as_strided(rows, (n, 2), (3, 1), 1)
+    assert described(fresh(mode, (n, 3), None, torch.float32, cpu)) == described(rows)
+    assert described(fresh(mode, (n, 3), (1, n), torch.float64, cpu)) == described(columns)
+    other = view_of(rows, (n, 2), (3, 1), 1)
+    assert described(other) == described(view)
+    assert storages(other) == storages(view) == storages(rows)

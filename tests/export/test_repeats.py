@@ -210,3 +210,11 @@ def test_an_operator_that_gives_several_results_is_run_each_time():
     mod = module(lambda x: (x.max(1).values, x.max(1).values))
     report = check(mod, (torch.ones(3, 4, dtype=torch.int64),), dynamic_shapes={"x": {0: ROWS}})
     assert report.status == "proved", str(report)
+
+
+def test_a_view_that_is_not_run_says_that_it_is_one(given_without_a_run):
+    model = module(lambda x: x.unsqueeze(1) * 2 if x.unsqueeze(1)._is_view() else x.unsqueeze(1))
+    report = check(model, (torch.ones(3, 4),), dynamic_shapes=({0: ROWS},))
+    assert report.status == "proved"
+    assert torch.ops.aten.unsqueeze.default in dict(given_without_a_run)
+    assert torch.equal(report.program.module()(torch.ones(2, 4)), torch.full((2, 1, 4), 2.0))

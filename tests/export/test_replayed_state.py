@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch.export import Dim
@@ -215,3 +217,51 @@ def test_a_branch_that_only_writes_a_buffer_makes_a_difference(branches):
     if branches == "error":
         assert report.diagnostics[0].witness == {"x.shape[0]": 2}
         assert "in `seen`" in str(report)
+
+
+class Own(torch.nn.Linear):
+    """Says itself how it is copied."""
+
+    def __deepcopy__(self, memo):
+        return memo.setdefault(id(self), self)
+
+
+class Passing(torch.nn.Module):
+    """Has what it lacks looked up in the module that it holds, `__deepcopy__` too."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return super().__getattr__(name) if name == "inner" else getattr(self.inner, name)
+
+
+class Sharing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        shared = torch.nn.Linear(2, 2)
+        self.parts = torch.nn.ModuleList([shared, torch.nn.ReLU(), shared, Passing(Own(2, 2))])
+        self.own = Own(2, 2)
+        self.notes = {"seen": [1, 2], "part": shared}
+        self.again = self.notes
+        self.names = {"a"}
+        self.parts.register_forward_hook(print)
+
+
+def test_a_copy_is_what_copy_deepcopy_makes():
+    model = Sharing()
+    found, expected = copied(model), copy.deepcopy(model)
+    assert [*map(type, found.modules())] == [*map(type, expected.modules())]
+    assert all(vars(a).keys() == vars(b).keys() for a, b in zip(found.modules(), expected.modules(), strict=True))
+    assert found.state_dict().keys() == expected.state_dict().keys()
+    assert found.parts[0] is found.parts[2] is found.notes["part"] is not model.parts[0]
+    assert found.notes is found.again is not model.notes
+    assert found.notes["seen"] == [1, 2]
+    assert found.notes["seen"] is not model.notes["seen"]
+    assert found.names == {"a"}
+    assert found.names is not model.names
+    assert found.own is model.own
+    assert list(found.parts._forward_hooks.values()) == [print]
+    assert found._forward_hooks is not model._forward_hooks
+    assert type(found._forward_hooks) is type(model._forward_hooks)

@@ -19,6 +19,7 @@ from shapeproof.constraints.terms import FloorDiv
 from shapeproof.solver.answers.repair import repaired, repairs
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.sampled.points import true_at
 from tests import strategies as s
 from tests.thoroughness import examples
@@ -175,3 +176,37 @@ def test_formulas_without_what_is_redundant_say_neither_more_nor_less(facts, for
     simpler = simplified(formulas, Facts([*BOX, *facts]))
     assert where([*BOX, *facts, *simpler]) == where([*BOX, *facts, *formulas])
     assert len(str(simpler)) <= len(str(list(formulas)))
+
+
+_LITERALS = ("x*y == 6", "x*y != 6", "x % 3 == 0", "x % 3 != 0", "y <= 5", "y >= 6", "x >= y", "x < y")
+_clauses = st.lists(st.sampled_from(_LITERALS), min_size=1, max_size=3, unique=True).map(" or ".join)
+_may_raise = st.sampled_from(["12 // x >= 2 or y <= 5", "12 // x < 2", "x == 0 or 12 // x >= 2"])
+
+
+@many
+@given(st.lists(_clauses, min_size=2, max_size=6), st.lists(_may_raise, max_size=1))
+def test_clauses_that_are_resolved_say_neither_more_nor_less(clauses, raising):
+    formulas = list(map(parse_formula, [*clauses, *raising]))
+    assert where([*BOX, *simplified(formulas, Facts(BOX))]) == where([*BOX, *formulas])
+
+
+def test_opposite_parts_of_two_clauses_are_resolved_without_z3():
+    """Z3 takes as long as the products beside them are hard."""
+    hard = "a*b*c {} 6*d*e"
+    texts = [f"{hard.format('!=')} or f % 4 == 0", f"{hard.format('==')} or f % 4 == 0", "f % 4 != 0 or a*d >= 3*b"]
+    with one_ledger() as ledger:
+        facts = Facts(parse_formula(f"{name} >= 0") for name in "abcdef")
+        simpler = simplified(list(map(parse_formula, [*texts, "a*d >= 3*b or c == 1"])), facts)
+    assert simpler == list(map(parse_formula, ["a*d >= 3*b", "f % 4 == 0"]))
+    assert ledger.spent["z3_queries"] == 0
+
+
+def test_what_is_simplified_again_in_a_run_is_not_asked_again():
+    texts = ["a*b != 6*c or a*b >= 7*c or c == 0", "a >= 3 or b >= 4", "a >= 2 or c % 2 == 0"]
+    with one_ledger() as ledger:
+        facts = [Facts(parse_formula(f"{name} >= 0") for name in "abc") for _ in range(2)]
+        first = simplified(list(map(parse_formula, texts)), facts[0])
+        spent = ledger.spent
+        second = simplified(list(map(parse_formula, texts)), facts[1])
+    assert second == first
+    assert ledger.spent == spent

@@ -77,3 +77,22 @@ def test_hard_questions_are_settled_without_trying_points_and_with_little_of_z3(
             assert truth(formula, Facts(given)).status == answer
         assert ledger.points == 0
         assert ledger.rlimit < 100_000
+
+
+HARD = parse("a*b*c != 1001 or a + b + c == 31 or a*b + c > 140")
+
+
+def asked(rlimit):
+    """The verdict on a question for Z3, whose facts know nothing of earlier ones, and what all have cost so far."""
+    facts = Facts(map(parse, ["a >= 2", "b >= 2", "c >= 2"])).within(Budget(rlimit, 0))
+    return decide(HARD, facts), dict(facts.ledger.spent)
+
+
+def test_a_run_asks_z3_a_question_once_and_counts_it_each_time():
+    with one_ledger() as ledger:
+        (first, cost), (second, costs) = asked(200_000), asked(200_000)
+        known = len(ledger.memo)
+        asked(100_000)
+    assert (second, known) == (first, cost["z3_queries"])
+    assert {name: 2 * each for name, each in cost.items()} == costs
+    assert len(ledger.memo) > known

@@ -1,4 +1,7 @@
-"""The strides of dense tensors with their own memory, for any order of their dimensions."""
+"""Strides of dense tensors for any order of their dimensions; fake tensors with given sizes and strides.
+
+Torch finds out about each fake tensor what is known here, so these are made without asking it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
 
 def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
@@ -39,3 +42,23 @@ def restrided(tensor: FakeTensor, sizes: Sequence[Any], strides: Sequence[Any], 
     """Return a fake tensor over the same storage, with its sizes, strides and offset written in another way."""
     operator = torch.ops.aten.as_strided.default
     return FakeTensorMode.dispatch(tensor.fake_mode, operator, (), (tensor, list(sizes), list(strides), offset), {})
+
+
+def fresh(
+    mode: FakeTensorMode, sizes: Sequence[Any], strides: Sequence[Any] | None, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Return a fake tensor with its own storage; without strides it is contiguous, row by row."""
+    with in_kernel_invocation_manager(mode):
+        if strides is None:
+            made = torch.empty(sizes, dtype=dtype, device="meta")
+        else:
+            made = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+    return FakeTensor(mode, made, device)
+
+
+def view_of(tensor: FakeTensor, sizes: Sequence[Any], strides: Sequence[Any], offset: Any) -> torch.Tensor:
+    """Return a fake tensor over the same storage, where torch's dispatcher asks the fake mode for a view."""
+    mode = tensor.fake_mode
+    with in_kernel_invocation_manager(mode):
+        made = torch.ops.aten.as_strided.default(tensor, sizes, strides, offset)
+    return FakeTensor(mode, made, tensor.fake_device)

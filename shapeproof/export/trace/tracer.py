@@ -54,6 +54,7 @@ from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.process.unrun import Formats, record_unrun
 from shapeproof.export.shim.storages import is_wrapped, storages
+from shapeproof.export.shim.strides import fresh, view_of
 from shapeproof.export.source.frames import entry
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
@@ -98,10 +99,18 @@ def recording_mode(
     stated = Stated(env)
     apart, recalled = proxy_tensor.disable_proxy_modes_tracing, None if on_data else recalled
     operators = env.operators = Operators(
-        env, apart, stated, by_rule=not on_data, repeating=repeating, recalled=recalled
+        env,
+        apart,
+        functools.partial(fresh, mode),
+        stated,
+        by_rule=not on_data,
+        repeating=repeating,
+        recalled=recalled,
     )
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if operators.repeats.are_making and func is torch.ops.aten.as_strided.default:
+            return view_of(*args)
         viewing = view_of_copy(func)
         if viewing is not None:
             view = dispatch(viewing, types, args, kwargs)

@@ -8,7 +8,7 @@ evaluated from the left, as in Python: behind an operand that may raise, only ea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import permutations, takewhile
 
 from shapeproof.constraints.atoms import Max, Min, Where
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction, eq
@@ -17,7 +17,7 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.solver.answers.wording import by_operand, by_size, reworded
-from shapeproof.solver.budget import until_spent
+from shapeproof.solver.budget import is_affordable, until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
 
@@ -31,9 +31,20 @@ def simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
     >>> simplified([parse_formula(text) for text in texts], Facts([parse_formula("n >= 0")]))
     [n != 3, n >= 12 or n <= 8]
     """
-    before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
-    simpler = before
+    question = ("simplified", tuple(formulas), tuple(facts.formulas), facts.budget)
+    memo, complete = facts.ledger.memo, is_affordable(facts.budget.for_a_task)
+    if question in memo:
+        return list(memo[question])
+    found = _simplified(formulas, facts)
+    if complete:  # else a task around this one may have cut it short
+        memo[question] = tuple(found)
+    return found
+
+
+def _simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
+    simpler = before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
     with until_spent(facts.budget.for_a_task):
+        before = _resolved(simpler, facts)
         simpler = _within(before, facts)
         while simpler is not before:  # an early part may be redundant now that the rest is shorter
             before, simpler = simpler, _within(simpler, facts)
@@ -51,6 +62,38 @@ def in_few_words(required: Formula, known: Facts) -> Formula:
 def of_cases(formula: Formula) -> bool:
     """True if the formula has an atom that is one of its operands: facts often tell which."""
     return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
+
+
+def _resolved(formula: Formula, facts: Facts) -> Formula:
+    """Resolve the operands of `and`: `a or b` beside `not a or b` is `b`, and `b` makes `b or c` redundant.
+
+    Parts may change places or go only if none of them raises where the facts hold.
+    """
+    if not isinstance(formula, And):
+        return formula
+    if not all(redundant(defined(part), facts) for each in formula.args for part in _parts(each)):
+        return formula
+    clauses: Sequence[Formula] = formula.args
+    while (fewer := _resolution(clauses)) is not None:
+        clauses = fewer
+    return conjunction(*clauses)
+
+
+def _resolution(clauses: Sequence[Formula]) -> list[Formula] | None:
+    """Return the clauses with one of them left out or without one of its parts; None if none can be spared."""
+    parts = {each: frozenset(_parts(each)) for each in clauses}
+    for longer, other in permutations(clauses, 2):
+        if parts[other] < parts[longer]:
+            return [each for each in clauses if each is not longer]
+        for part in _parts(longer):
+            if part.negation in parts[other] and parts[other] - {part.negation} <= parts[longer] - {part}:
+                shorter = disjunction(*(each for each in _parts(longer) if each is not part))
+                return [shorter if each is longer else each for each in clauses]
+    return None
+
+
+def _parts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.args if isinstance(formula, Or) else (formula,)
 
 
 def _within(formula: Formula, facts: Facts) -> Formula:

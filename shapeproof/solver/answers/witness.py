@@ -106,8 +106,11 @@ def ascending(facts: Facts, order: Sequence[str]) -> Iterator[Point]:
     """
     left, start = facts.fork(), _START
     while True:
+        passed: list[Point] = []
         for point in _near(TRUE, left, order, start):
             yield point
+            passed.append(point)
+        for point in passed:  # only the solver has to be told
             left.learn(_other_than(point, order))
         found = _smallest_by_solver(TRUE, left, order)
         if not isinstance(found, dict):

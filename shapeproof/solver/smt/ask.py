@@ -7,7 +7,7 @@ choose any functions where there is no theory; the caller evaluates it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.work import charge
@@ -81,7 +81,7 @@ def satisfy(
         if len(chosen.text) > _LONGEST_SCRIPT or chosen.weight is None:
             continue
         charge(len(chosen.text))
-        found = _attempt(attempt, chosen, rlimit // chosen.weight)
+        found = _attempt(attempt, chosen, rlimit // chosen.weight, ledger)
         spent += found.spent * chosen.weight
         allowance.rlimit -= found.spent * chosen.weight
         ledger.queries += 1
@@ -103,11 +103,17 @@ def solve_script(text: str, budget: Budget) -> Answer:
     return Answer.UNKNOWN
 
 
-def _attempt(attempt: Attempt, asked: Script, rlimit: int) -> Found:
-    session = Session(asked.text, attempt.core)
-    answer = session.check(rlimit)
-    model = _model(session, asked) if answer is Answer.SAT else None
-    return Found(answer, model, session.spent)
+def _attempt(attempt: Attempt, asked: Script, rlimit: int, ledger: Ledger) -> Found:
+    """Return Z3's answer; a run asks the same question once, and pays for it each time, so costs tell nothing else."""
+    names = (*asked.integers.items(), *asked.booleans.items())
+    question = (asked.text, names, attempt.core, rlimit)
+    if question not in ledger.memo:
+        session = Session(asked.text, attempt.core)
+        answer = session.check(rlimit)
+        model = _model(session, asked) if answer is Answer.SAT else None
+        ledger.memo[question] = Found(answer, model, session.spent)
+    found: Found = ledger.memo[question]
+    return replace(found, model=None if found.model is None else dict(found.model))
 
 
 def _model(session: Session, asked: Script) -> dict[str, int]:

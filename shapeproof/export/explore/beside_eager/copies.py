@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import copyreg
+import functools
+import types
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -53,13 +57,52 @@ def copied(module: _ModuleT) -> _ModuleT:
     ...     bool(layer.weight.any())
     True
     """
-    return copy.deepcopy(module, _parameters(module))
+    return _copied(module, _parameters(module))  # type: ignore[no-any-return]
 
 
 def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Return a copy of a program that nobody changes: its state is copied, and its graphs are not."""
     parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
     return copy.deepcopy(program, {**_parameters(program), **{id(each.graph): each.graph for each in parts}})
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """As `copy.deepcopy` does, in less time for modules and dicts that are copied item by item."""
+    cls: Any = type(value)
+    if cls in _SHARED:
+        return value
+    known = memo.get(id(value))
+    if known is not None:
+        return known
+    if cls is dict or (cls is OrderedDict and not vars(value)):
+        found = memo[id(value)] = cls()
+        for key, item in value.items():
+            found[_copied(key, memo)] = _copied(item, memo)
+        return found
+    if cls is set and not value:
+        return memo.setdefault(id(value), set())
+    if isinstance(value, torch.nn.Module) and _is_copied_by_state(cls) and not hasattr(value, "__deepcopy__"):
+        made = memo[id(value)] = cls.__new__(cls)
+        made.__setstate__({name: _copied(item, memo) for name, item in value.__getstate__().items()})
+        return made
+    return copy.deepcopy(value, memo)
+
+
+_SHARED = frozenset({type(None), bool, int, float, complex, str, bytes, types.FunctionType, types.BuiltinFunctionType})
+"""Classes whose values `copy.deepcopy` does not copy."""
+
+
+@functools.cache
+def _is_copied_by_state(cls: type[torch.nn.Module]) -> bool:
+    """True if the modules of a class are copied as torch.nn.Module says: by their states, which are dicts."""
+    own = (vars(each) for each in cls.__mro__ if each not in {torch.nn.Module, object})
+    return not any(name in each for each in own for name in _WAYS_TO_COPY) and cls not in copyreg.dispatch_table
+
+
+_WAYS_TO_COPY = (
+    *("__new__", "__reduce__", "__reduce_ex__", "__getstate__"),
+    *("__getnewargs__", "__getnewargs_ex__", "__slots__"),
+)
 
 
 def _parameters(module: torch.nn.Module) -> dict[int, Any]:

@@ -31,7 +31,7 @@ from shapeproof.export.trace.calls.mistaken import refuse_mistaken
 from shapeproof.export.trace.calls.numbers import check_numbers
 from shapeproof.export.trace.calls.plain_views import is_plain
 from shapeproof.export.trace.calls.recalled import Recalled
-from shapeproof.export.trace.calls.repeats import Repeats
+from shapeproof.export.trace.calls.repeats import Fresh, Repeats
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
@@ -58,6 +58,7 @@ class Operators:
     Args:
         env: the ShapeEnv whose trial is asked.
         apart: a context for running an operator again: nothing is recorded and no earlier answer is looked up.
+        fresh: makes a fake tensor with its own storage.
         stated: what users state of their operators.
         by_rule: True if rules may give results; such results have no elements.
         repeating: True if an operator need not be run when its result is already known.
@@ -68,6 +69,7 @@ class Operators:
         self,
         env: ProofShapeEnv,
         apart: Callable[[], AbstractContextManager[Any]],
+        fresh: Fresh,
         stated: Stated,
         *,
         by_rule: bool = True,
@@ -81,7 +83,7 @@ class Operators:
         self._repeating = repeating and by_rule
         self._recorded = 0
         self._recalled = recalled
-        self._repeats = Repeats(env, apart, recalled)
+        self.repeats = Repeats(env, apart, fresh, recalled)
         self.known_sizes: KnownSizes | None = None
         """The known sizes of results; set when the trace is over."""
 
@@ -109,14 +111,14 @@ class Operators:
                 operation.settle(result, self._recalled)
                 one = operation.left_nothing and isinstance(result, torch.Tensor)
                 if one and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
-                    self._repeats.note(operation.key, operation.operands, result)
+                    self.repeats.note(operation.key, operation.operands, result)
         return result
 
     def _repeated(self, operation: _Operation) -> torch.Tensor | None:
         """Return the result of an operator that need not be run; None if it must be run."""
         if not self._repeating:
             return None
-        return self._repeats.given(operation.key, operation.arguments, operation.operands)
+        return self.repeats.given(operation.key, operation.arguments, operation.operands)
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
         """Run an operator under FakeTensorMode; a part of another operator leaves its decisions to that operator."""

@@ -11,6 +11,7 @@ float tensor, mutates nothing, takes no size from data and adds no fact beyond i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Trial
 
+Fresh = Callable[[Sequence[Any], Sequence[Any] | None, torch.dtype, torch.device], torch.Tensor]
+"""A function that makes a fake tensor with its own storage, given sizes, strides, dtype and device."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Like:
@@ -44,16 +48,12 @@ class _Like:
     device: torch.device
     differentiable: bool
 
-    def made(self) -> torch.Tensor:
-        if self.strides is None:
-            return torch.empty(self.shape, dtype=self.dtype, device=self.device)
-        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
-
-    def of(self, operands: Sequence[torch.Tensor], trial: Trial) -> torch.Tensor:
+    def of(self, operands: Sequence[torch.Tensor], trial: Trial, fresh: Fresh) -> torch.Tensor:
         """Return a result of operands."""
+        made = functools.partial(fresh, self.shape, self.strides, self.dtype, self.device)
         if not self.differentiable:
-            return self.made()
-        return _Differentiable.apply(self, trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
+            return made()
+        return _Differentiable.apply(made, trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,15 @@ class _View:
 
     laid: Laid
 
-    def of(self, operands: Sequence[torch.Tensor], _: Trial) -> torch.Tensor:
-        """Return a view of the first operand."""
+    def of(self, operands: Sequence[torch.Tensor], _: Trial, __: Fresh) -> torch.Tensor:
+        """Return a view of the first operand; torch's dispatcher notes that it is one."""
         return torch.as_strided(operands[0], self.laid.sizes, self.laid.strides, self.laid.offset)
 
 
 class _Itself:
     """The first operand itself."""
 
-    def of(self, operands: Sequence[torch.Tensor], _: Trial) -> torch.Tensor:
+    def of(self, operands: Sequence[torch.Tensor], _: Trial, __: Fresh) -> torch.Tensor:
         """Return the first operand."""
         return operands[0]
 
@@ -79,9 +79,9 @@ class _Differentiable(torch.autograd.Function):
     """Make a result that depends on its operands, so that autograd lets dependent tensors be changed in place."""
 
     @staticmethod
-    def forward(ctx: Any, like: _Like, trial: Trial, *_operands: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, made: Callable[[], torch.Tensor], trial: Trial, *_operands: torch.Tensor) -> torch.Tensor:
         ctx.trial = trial
-        return like.made()
+        return made()
 
     @staticmethod
     def backward(ctx: Any, *_gradients: Any) -> None:
@@ -96,13 +96,20 @@ class Repeats:
     Args:
         env: the ShapeEnv whose trial is asked.
         apart: a context in which nothing is recorded.
+        fresh: makes results that share no storage.
         recalled: the results of other traces of the model; these traces learn from this one.
     """
 
     def __init__(
-        self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]], recalled: Recalled | None
+        self,
+        env: ProofShapeEnv,
+        apart: Callable[[], AbstractContextManager[Any]],
+        fresh: Fresh,
+        recalled: Recalled | None,
     ) -> None:
-        self._env, self._apart, self._recalled = env, apart, recalled
+        self._env, self._apart, self._fresh, self._recalled = env, apart, fresh, recalled
+        self.are_making = False
+        """True while a result is made: torch's dispatcher then asks the fake mode for nothing else."""
         self._sizes = Sizes(env.read, lambda formula: env.trial.settled(formula) is True)
         self._from_the_start = Sizes(env.read, lambda formula: env.trial.settled(formula, env.trial.known) is True)
         self._facts = (env.trial, frozenset(env.trial.known.formulas))
@@ -118,8 +125,12 @@ class Repeats:
         like = self._env.trial.memo.get(key) or self._by_rule(key, arguments, operands) or self._recall(key)
         if like is None:
             return None
-        with self._apart():
-            return like.of(operands, self._env.trial)
+        self.are_making = True
+        try:
+            with self._apart():
+                return like.of(operands, self._env.trial, self._fresh)
+        finally:
+            self.are_making = False
 
     def note(self, key: Hashable, operands: Sequence[torch.Tensor], result: Any) -> None:
         """Note the result of a call that left no open decision and added no fact."""
