@@ -10,8 +10,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.export.graph import nodes
@@ -104,40 +102,6 @@ def test_a_fresh_dynamic_size_with_bounds_is_asserted():
     program = torch.export.export(model(lambda x: some(x) + 1), (torch.ones(4, 3),))
     with pytest.raises(RuntimeError, match="Runtime assertion failed"):
         program.module()(torch.ones(4, 3))
-
-
-def test_the_method_contiguous_calls_no_operator_for_a_contiguous_tensor():
-    """Hence shim/process/contiguous.py calls it."""
-
-    class Seen(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            called.append(func)
-            return func(*args, **(kwargs or {}))
-
-    called: list[object] = []
-    with FakeTensorMode() as mode:
-        x = mode.from_tensor(torch.ones(3, 2))
-        with Seen():
-            assert x.contiguous() is x
-            assert not called
-            x.t().contiguous()
-    assert torch.ops.aten.clone.default in called
-
-
-def test_no_function_mode_sees_the_calls_inside_a_function_of_torch():
-    """Hence `contiguous` is replaced on the class: `multi_head_attention_forward` calls it."""
-    seen = []
-
-    class Seen(TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            seen.append(func)
-            return func(*args, **(kwargs or {}))
-
-    attention = torch.nn.MultiheadAttention(4, 2).eval()
-    with Seen():
-        attention(*[torch.randn(3, 2, 4)] * 3)
-    assert torch.nn.functional.multi_head_attention_forward in seen
-    assert torch.Tensor.contiguous not in seen
 
 
 def described(tensor):

@@ -151,6 +151,22 @@ def test_torchs_attention_asks_what_the_shim_answers():
     assert torch.nn.Parameter.__torch_function__ is disabled
 
 
+def test_the_method_contiguous_is_of_the_base_of_tensors_and_asks_before_it_calls():
+    """`contiguous_by_its_operator` gives the class of tensors a method of its own, and takes it away again."""
+    assert torch.Tensor.contiguous is torch._C.TensorBase.contiguous
+    assert "contiguous" not in vars(torch.Tensor)
+    seen = []
+
+    class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Seen():
+        torch.ones(2, 3).contiguous()
+    assert all("ones" in str(func) for func in seen)
+
+
 def test_dynamo_raises_its_own_exception_where_a_branch_of_cond_fails():
     """plain_numbers._taking relies on it: the condition is then decided like that of an `if`."""
 

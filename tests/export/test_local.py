@@ -205,23 +205,3 @@ def test_strides_may_differ_only_where_no_element_is_reached(region):
                 assert all(strides[0][at] == strides[1][at] for at in reached), (order, point)
     empty = not any(prod(point[name] for name in "abc") for point in inside)
     assert alike == 6 if empty else 1 <= alike < 6
-
-
-class Attends(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = torch.nn.MultiheadAttention(4, 2, batch_first=True).eval()
-
-    def forward(self, x):
-        return self.attention(x, x, x, need_weights=False)[0]
-
-
-def test_whether_attention_finds_its_projection_contiguous_needs_no_trace():
-    # `contiguous()` inside torch's own function asks, and copies or returns its operand as the program's call does.
-    mod, shapes = Attends(), ({0: ROWS, 1: Dim("m", min=0, max=6)},)
-    with torch.no_grad():
-        report = check(mod, (torch.randn(2, 5, 4),), dynamic_shapes=shapes)
-        assert report.status == "proved", str(report)
-        assert report.statistics["traces"] == 1
-        corners = itertools.product((0, 1, 2, 6), repeat=2)
-        assert all(agree(mod, report.program.module(), (torch.randn(*corner, 4),)) for corner in corners)

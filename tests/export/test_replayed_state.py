@@ -9,8 +9,9 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check, export
+from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.copies import copied, parameters_copied_once
-from shapeproof.export.explore.beside_eager.replay import fresh_modules
+from shapeproof.export.explore.beside_eager.replay import Eager, forms, fresh_modules
 from shapeproof.export.shim.storages import is_copied_when_written
 
 
@@ -93,6 +94,17 @@ def test_what_writes_into_its_own_results_is_not_copied_again():
     first = fresh()
     first(x)
     assert fresh() is first
+
+
+@pytest.mark.parametrize(("made", "runs"), [(WritesItsOwn, 1), (Counts, 2)])
+def test_two_calls_of_a_program_that_is_as_it_was_are_one(made, runs):
+    """The fault: a program that writes into what it has computed itself, as an in-place ReLU does, was called again."""
+    mod, ran = made(), []
+    inputs = declare(mod, (torch.ones(3, 4),), None, {"x": {}})
+    (form,) = [each for each in forms(program_of(mod)) if not each.name]
+    form.fresh().register_forward_hook(lambda *_: ran.append(1))
+    Eager(mod, inputs).compare([form], {}, calls=2)
+    assert len(ran) == runs
 
 
 class NormByStatistics(Norm):

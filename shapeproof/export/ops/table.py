@@ -314,6 +314,7 @@ _ARITHMETIC: Mapping[str, Operator] = {
     **_each("eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", shape=_COMPARISON),
     **_each("relu.default relu6.default silu.default gelu.default sigmoid.default tanh.default", elementwise=True),
     **_each("hardswish.default hardsigmoid.default leaky_relu.default elu.default mish.default", elementwise=True),
+    **_each("hardtanh.default selu.default softplus.default hardshrink.default softshrink.default", elementwise=True),
     **_each("exp.default log.default sqrt.default rsqrt.default sin.default cos.default erf.default", elementwise=True),
     **_each("softmax.int log_softmax.int", shape=ShapeFunction(shapes.normalized, of_floats("self"))),
 }

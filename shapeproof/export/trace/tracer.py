@@ -47,7 +47,7 @@ from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_lea
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range
 from shapeproof.export.shim.process.attention import attention_as_in_eager
-from shapeproof.export.shim.process.contiguous import contiguous_by_operator
+from shapeproof.export.shim.process.contiguous import CONTIGUOUS, contiguous_by_its_operator
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.quiet import quiet
@@ -249,7 +249,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         transforms_ended(),
         keywords_ranged(),
         attention_as_in_eager(),
-        contiguous_by_operator(),
+        contiguous_by_its_operator(),
         kept_symbolic(model) as names,
         answered(env, _answers(refusals)),
         code_deferred(),
@@ -280,7 +280,7 @@ class _Watch(TorchFunctionMode):
     """Observes every call into torch: recorded operators, questions about layouts, and symbolic sizes.
 
     Some functions have operators that take a plain int; where a size is symbolic, other operators replace them
-    (decompositions.py).
+    (decompositions.py). The method `contiguous` calls its operator (contiguous.py).
     `aliasing`: dropout that drops nothing returns its operand (dropouts.py).
     """
 
@@ -311,7 +311,9 @@ class _Watch(TorchFunctionMode):
         same = undropped(func, args, kwargs) if self._aliasing else None
         if same is not None:
             return same
-        if takes_symbols(func, args, kwargs):
+        if func is CONTIGUOUS:
+            func = torch.ops.aten.contiguous.default
+        elif takes_symbols(func, args, kwargs):
             func = reference(func, args, kwargs)
         try:
             return self._noted(func, func(*args, **kwargs))

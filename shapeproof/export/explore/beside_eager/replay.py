@@ -76,18 +76,16 @@ class Form:
     """A form in which a program is run.
 
     Attributes:
-        fresh: makes a callable of the program, in its state before any call.
+        fresh: returns a callable of the program in its state before any call; the same one while it is in that state.
         name: a description of the form, empty for the program itself.
         left: what the model left in its inputs when it was traced, and the program does not leave there.
         relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
-        pure: true if every call on the same inputs gives the same results.
     """
 
     fresh: Callable[[], Callable[..., Any]]
     name: str = ""
     left: Left = field(default_factory=Left)
     relaid: bool = False
-    pure: bool = False
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -98,7 +96,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     if program is None:
         raise ValueError("there is no program to run")
     left = left_in(program)
-    found = [Form(fresh_modules(program), left=left, pure=not nodes.mutates(program.graph))]
+    found = [Form(fresh_modules(program), left=left)]
     if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left, relaid=True))
@@ -222,13 +220,17 @@ def _is_at(error: Exception, where: SourceLocation) -> bool:
 
 
 def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
-    """Run both on given inputs. Mutations of the inputs are compared as results."""
+    """Run both on given inputs. Mutations of the inputs are compared as results.
+
+    A program that is in its first state again gives its first results again: it is not called again.
+    """
     eager, exported = copied(mod), form.fresh()
     found, got = Replay(Relation.SAME), None
     for _ in range(calls):
         with refusing_crashes(exported):
             want = _run_apart(eager, args, kwargs)
-            got = got if form.pure and got is not None else _run_apart(exported, args, kwargs)
+            if got is None or form.fresh() is not exported:
+                got = _run_apart(exported, args, kwargs)
         found = replace(_compared(eager, want, got, form), form=form.name)
         if found.relation is not Relation.SAME:
             break

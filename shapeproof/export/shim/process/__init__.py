@@ -6,8 +6,8 @@ collecting.py      the garbage collector
 deferred_code.py   the Python code of graphs, generated once
 noted_lines.py     the model's lines with each node, cheaply
 each_call.py       a check before each operator runs
-attention.py      what torch.nn's attention gives in eager
-contiguous.py     the method `contiguous`, by its operator
+attention.py       what torch.nn's attention gives in eager
+contiguous.py      the method `contiguous`, which asks outside of any operator
 transforms.py      the stack of torch.vmap and similar transforms
 default_device.py  the default device, cheaply
 unrun.py           the graph's record of an operator that was not run
