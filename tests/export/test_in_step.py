@@ -102,7 +102,12 @@ def by_default(dtype, compute):
 
 @pytest.mark.parametrize(
     "compute",
-    [lambda _: torch.ones(2), lambda x: x.long() / 3, lambda x: (x.long() / 3).float(), lambda _: torch.rand(2).add_(1)],
+    [
+        lambda _: torch.ones(2),
+        lambda x: x.long() / 3,
+        lambda x: (x.long() / 3).float(),
+        lambda _: torch.rand(2).add_(1),
+    ],
     ids=["made", "divided", "divided and rounded", "written into"],
 )
 @pytest.mark.parametrize("at", [LARGE, LARGE + 1], ids=["from there on", "there"])

@@ -1,7 +1,7 @@
 """Check that the metadata in `node.meta["val"]` is correct on another region. Compilers rely on the metadata.
 
-Ranks, sizes, dtypes and shared storage are checked. The caller passes the nodes' values on the region; an equality without a
-proof counts as a difference.
+Ranks, sizes, dtypes and shared storage are checked. The caller passes the nodes' values on the region; an equality
+without a proof counts as a difference.
 """
 
 from __future__ import annotations
