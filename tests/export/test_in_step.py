@@ -86,3 +86,37 @@ def test_no_operator_is_run_again_where_both_write_alike(name, monkeypatch):
 def test_what_keeps_layouts(forward, kept):
     graph = torch.export.export(model_of(forward), (torch.randn(3, 4),)).graph
     assert keeps_layouts(graph) is kept
+
+
+LARGE = 200_000_000
+"""More elements than an input is given that is run beside eager: only what is proved counts."""
+
+
+def by_default(dtype, compute):
+    torch.set_default_dtype(dtype)
+    try:
+        return compute()
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda _: torch.ones(2),
+        lambda x: x.long() / 3,
+        lambda x: (x.long() / 3).float(),
+        lambda _: torch.rand(2).add_(1),
+    ],
+    ids=["made", "divided", "divided and rounded", "written into"],
+)
+@pytest.mark.parametrize("at", [LARGE, LARGE + 1], ids=["from there on", "there"])
+def test_the_default_dtype_of_another_branch_is_a_difference(compute, at):
+    """The fault: the graphs are in step, since no operator names torch's default dtype, and float32 was proved."""
+
+    def forward(x):
+        there = x.shape[0] >= at if at == LARGE else x.shape[0] == at
+        return by_default(torch.float64 if there else torch.float32, lambda: compute(x))
+
+    report = check(model_of(forward), (torch.arange(6.0),), dynamic_shapes={"x": {0: Dim("n", min=5, max=2 * LARGE)}})
+    assert report.status != "proved", str(report)

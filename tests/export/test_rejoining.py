@@ -436,3 +436,18 @@ def test_the_node_must_be_the_one_that_is_tested():
     nodes = [Other(outcome) for outcome in (True, False)]
     assert all(run(" if t: pass", torch.SymBool(node))[0] for node in nodes)
     assert not any(itertools.chain.from_iterable(node.found for node in nodes))
+
+
+def test_a_branch_that_rejoins_is_not_named_as_the_cause_of_another_difference():
+    """The fault: the report named the first branch, at whose line no size makes a difference."""
+
+    class Rejoins(torch.nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            k = 1 if n > 3 and OFF else 0
+            m = n > 2 and n < 5
+            return x + k, m
+
+    report = check(Rejoins(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: ROWS}})
+    (diagnostic,) = report.diagnostics
+    assert diagnostic.line == Rejoins.forward.__code__.co_firstlineno + 3

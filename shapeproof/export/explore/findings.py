@@ -281,15 +281,19 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     of_itself = finding.by_model or finding.outcome is Outcome.DATA
     if witness is None or (of_itself and finding.decision.of_the_model):
         return finding
-    answered = [
-        d
-        for d in trial.questions.asked.values()
-        if d.formula.symbols <= witness.keys() and not holds_at(d.taken, witness)
-    ]
+    answered = [d for d in _open(trial) if d.formula.symbols <= witness.keys() and not holds_at(d.taken, witness)]
     if finding.outcome is Outcome.DATA:
         answered = [d for d in answered if d.of_the_model and trial.about_data(d.formula)]
     best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
     return replace(finding, decision=best)
+
+
+def _open(trial: Trial) -> list[Decision]:
+    """Return the questions of a trace, but for those that made no difference where they were asked."""
+    forgotten = {id(step.decision) for step in trial.harmless}
+    asked = {d.formula: d for d in trial.questions.asked.values() if id(d) not in forgotten}
+    again = (step.decision for step in trial.steps if step.decision.formula not in asked)
+    return [*asked.values(), *again]
 
 
 def _blame(decision: Decision, outcome: Outcome) -> int:
