@@ -63,7 +63,7 @@ def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]
 
     Wherever the facts hold, at least one formula of each split holds.
     """
-    for fact in known.mentioning(sorted(formula.symbols)):
+    for fact in known.mentioning.among(sorted(formula.symbols)):
         if isinstance(fact, Or):
             yield fact.args
     for name in _exponents(formula):

@@ -259,8 +259,6 @@ def _divisor(term: t.Term) -> tuple[t.Term, int] | None:
                 for value in (numerator, -numerator):
                     if term is t.modulo(value, divisor) or term is -t.modulo(value, divisor):
                         return value, divisor.constant_value
-            case _:
-                continue
     return None
 
 

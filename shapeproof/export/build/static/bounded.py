@@ -203,12 +203,7 @@ def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
     bounds = {bound.name: bound.limits for bound in program.report.bounds}
     found: dict[Term, int] = {}
     for node in program.graph.nodes:
-        value = node.meta.get("val")
-        named = [(node.name, value)] if isinstance(value, torch.Tensor) else []
-        if isinstance(value, tuple | list):
-            listed = enumerate(value)
-            named = [(f"{node.name}[{index}]", each) for index, each in listed if isinstance(each, torch.Tensor)]
-        for name, tensor in named:
+        for name, tensor in nodes.tensors_of(node):
             pairs = zip(rows.sizes(tensor), bounds.get(name, ()), strict=False)
             found |= {size: limit for size, limit in pairs if limit is not None}
     return found
@@ -245,7 +240,7 @@ class _Run(torch.fx.Interpreter):
         try:
             return self._called(n)
         except (Refused, Untranslatable) as refused:
-            raise UsageError(f"{_said(n)} cannot be run at its bounds: {refused}") from None
+            raise UsageError(f"{nodes.said(n)} cannot be run at its bounds: {refused}") from None
 
     def _called(self, node: torch.fx.Node) -> Any:
         value = node.meta.get("val")
@@ -453,7 +448,7 @@ class _Run(torch.fx.Interpreter):
             noted = each.meta.get("val") if isinstance(each, torch.fx.Node) else None
             if isinstance(noted, torch.Tensor):
                 if not self._rows.first(each):
-                    raise UsageError(f"{_said(each)} is a result whose rows are not its first")
+                    raise UsageError(f"{nodes.said(each)} is a result whose rows are not its first")
                 for dim, size in enumerate(self._rows.sizes(noted)):
                     if self._rows.varying.term(size):
                         places.setdefault(size, []).append((result, dim))
@@ -469,10 +464,3 @@ def _is_symbol(size: Term) -> bool:
 
 def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, tuple | list) else [value]
-
-
-def _said(node: torch.fx.Node) -> str:
-    where = nodes.line_of(node)
-    return f"`{node.name}`" + (
-        f" ({where.file.rpartition('/')[2]}:{where.line} `{where.text.strip()}`)" if where else ""
-    )
