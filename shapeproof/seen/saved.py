@@ -50,8 +50,6 @@ class _Calls:
 @with_config(ConfigDict(strict=True, extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """What a file consists of."""
-
     format: Literal[1]
     shapeproof: str
     omitted: bool

@@ -72,8 +72,6 @@ def _changed(
 
 
 class _Slice:
-    """One slice of a program."""
-
     def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
         self._node, self._size, self._facts = node, translator.size, facts
         self._made: list[torch.fx.Node] = []

@@ -184,7 +184,6 @@ class _Writer:
         return None if all(dim is None for dim in changed) else tuple(changed)
 
     def _mark(self, leaf: Leaf, index: int, mark: Mark) -> Any:
-        """Return the entry that replaces a mark."""
         (name,) = leaf.terms[index].symbols
         form = self._forms.get(name)
         bounds = self._declared.get(name, Interval()) if form is None else form.bounds
@@ -237,7 +236,6 @@ def _solved(part: Formula, name: str, root: str) -> tuple[int, int] | None:
 
 
 def _within(root: str, step: int, offset: int, bounds: Interval) -> _Form:
-    """Return the form `step*root + offset` within the bounds."""
     lower = max(0, -((offset - (bounds.lower or 0)) // step))
     upper = None if bounds.upper is None else (bounds.upper - offset) // step
     return (

@@ -237,7 +237,6 @@ def _identify(finding: Finding) -> str:
 
 
 def _form(formula: Formula) -> str:
-    """Return the form of a requirement."""
     match formula:
         case f.Compare("==", term) if _divisor(term) is not None:
             return "divides"

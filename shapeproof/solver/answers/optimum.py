@@ -96,7 +96,6 @@ def tighter(terms: Iterable[Term], facts: Facts, domain: Facts) -> Iterator[Form
 
 
 def _value(term: Term, facts: Facts) -> int | Undecided:
-    """Return a value that the term takes."""
     try:
         values = [evaluate(term, point) for point in facts.points(term.symbols)]
     except Unevaluable as reason:

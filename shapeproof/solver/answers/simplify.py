@@ -54,7 +54,6 @@ def of_cases(formula: Formula) -> bool:
 
 
 def _within(formula: Formula, facts: Facts) -> Formula:
-    """Return the formula simplified under the facts."""
     if redundant(formula, facts):
         return TRUE
     if redundant(formula.negation, facts):

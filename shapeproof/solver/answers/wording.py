@@ -203,7 +203,6 @@ def _roots(formula: Formula) -> Iterator[int]:
 
 
 def _holds(formula: Formula, value: int) -> bool:
-    """True if the formula holds where its quantity has the value."""
     known: dict[Node, bool] = {}
     for node in postorder(formula):
         match node:

@@ -117,7 +117,6 @@ def _ones(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _some(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with some elements zero."""
     return tensor * torch.randint(2, tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
 
 
@@ -185,7 +184,6 @@ class _Static(torch.nn.Module):
 
 
 def _data_symbols(program: VerifiedProgram) -> set[str]:
-    """Return the symbols of a program that come from data."""
     rows = Rows(program, Varying(frozenset()))
     found = set[str]()
     for node in program.graph.nodes:
