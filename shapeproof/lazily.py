@@ -7,24 +7,25 @@ from importlib import import_module
 from typing import Any
 
 
-def imported(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package.
+def imported(package: str, names: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any]]:
+    """Return the `__all__` and the `__getattr__` of a package.
 
     Args:
         package: its name.
-        homes: the module of each name; a module that begins with a dot is in the package.
+        names: the names of each module, separated by spaces; a module that begins with a dot is in the package.
 
-    >>> find = imported("shapeproof.solver", {"Budget": ".budget"})
-    >>> find("Budget").__module__
-    'shapeproof.solver.budget'
+    >>> found, find = imported("shapeproof.solver", {".budget": "Budget", ".prove": "decide prove"})
+    >>> found, find("Budget").__module__
+    (['Budget', 'decide', 'prove'], 'shapeproof.solver.budget')
     >>> find("Bugdet")
     Traceback (most recent call last):
     AttributeError: module 'shapeproof.solver' has no attribute 'Bugdet'
     """
+    homes = {name: module for module, of_module in names.items() for name in of_module.split()}
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(homes[name], package), name)
 
-    return find
+    return list(homes), find

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shapeproof.constraints.records.decisions import SourceLocation
+
+_LINE = 88
+"""The maximal length of a line of code."""
 
 
 def short(file: str) -> str:
@@ -39,3 +42,19 @@ def first_line(error: BaseException | None) -> str:
 def with_kind(error: BaseException | None) -> str:
     """Return the kind of an error and the first line of its message, as Python prints them."""
     return f"{type(error).__name__}: {first_line(error)}"
+
+
+def said_by(error: BaseException) -> str:
+    """Return the first line of an error, or its type if it has no message."""
+    return first_line(error) or type(error).__name__
+
+
+def listed(start: str, items: Iterable[str]) -> list[str]:
+    """Return a list as lines of code: one line if it fits, else a line for each item.
+
+    >>> listed("values = ", map(str, range(3)))
+    ['values = [0, 1, 2]']
+    """
+    texts = list(items)
+    line = f"{start}[{', '.join(texts)}]"
+    return [line] if len(line) <= _LINE else [f"{start}[", *(f"    {text}," for text in texts), "]"]

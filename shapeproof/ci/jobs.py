@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from shapeproof.ci.specs.dims import demands, parse_size
+from shapeproof.ci.specs.dims import conditions, parse_size
 from shapeproof.ci.specs.spec import Dim, Found, Input, Model, Operator, Spec, SpecFile
 from shapeproof.constraints.records.diagnostics import Diagnostic
 
@@ -204,11 +204,7 @@ def _claims(spec: Spec, table: str, name: str) -> Iterator[tuple[str, tuple[str 
     model = _subject(spec, table, name)
     for dim, bounds in _dims_of(spec, model).items():
         yield dim, ("dims", dim)
-        if bounds.min is not None:
-            yield f"{dim} >= {bounds.min}", ("dims", dim, "min")
-        if bounds.max is not None:
-            yield f"{dim} <= {bounds.max}", ("dims", dim, "max")
-        yield from ((text, ("dims", dim, key)) for key, text in demands(dim, bounds))
+        yield from ((text, ("dims", dim, key)) for key, text in conditions(dim, bounds))
     for index, text in enumerate(model.relations):
         yield text, (table, name, "relations", index)
     for key, given in (model.inputs or {}).items():

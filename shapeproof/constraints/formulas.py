@@ -15,7 +15,7 @@ with the checks of its terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 from shapeproof.constraints import operators, polynomials
@@ -353,3 +353,17 @@ def _with_double(op: str, term: Term, value: float) -> Formula:
             return compare(op, term - int(value))
     # every integer gives the same answer: value is an infinity or nan, or a fraction under == or !=
     return _decided(operators.COMPARISONS[op](0, value) if not math.isfinite(value) else op == "!=", term)
+
+
+def connected(symbols: frozenset[str], formulas: Sequence[Formula], others: Sequence[Formula] = ()) -> list[Formula]:
+    """Return the formulas that share symbols with these, directly or through others; the rest cannot matter.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> connected(frozenset("a"), [parse_formula(text) for text in ("b >= c", "d >= 2", "a >= b")])
+    [c <= b, b <= a]
+    """
+    about, rest = symbols, {each for each in (*formulas, *others) if each.symbols}
+    while near := {each for each in rest if not about.isdisjoint(each.symbols)}:
+        about = about.union(*(each.symbols for each in near))
+        rest -= near
+    return [each for each in formulas if each not in rest]

@@ -7,6 +7,7 @@ numbers and names generated here.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,8 +32,7 @@ def accepting(inputs: Sequence[Input], guard: SizeGuard) -> Callable[[Sequence[A
     for index, declared in enumerate(inputs):
         lines += _lines(index, declared, names)
     arguments = ", ".join(
-        _solved(_size_text(inputs[place.leaf], place.leaf, place.index), place.offset, place.step)
-        for _, place in guard.places
+        place.value(_size_text(inputs[place.leaf], place.leaf, place.index), _operation) for _, place in guard.places
     )
     lines.append(f"return holds({arguments})")
     body = "\n".join(f"        {line}" for line in lines)
@@ -77,6 +77,5 @@ def _size_text(declared: Input, leaf: int, index: int) -> str:
     return f"s{leaf}[{index}]" if isinstance(declared, TensorInput) else f"a{leaf}"
 
 
-def _solved(size: str, offset: int, step: int) -> str:
-    shifted = f"({size} - {offset})" if offset else size
-    return f"{shifted} // {step}" if step != 1 else shifted
+def _operation(op: Callable[..., Any], size: str, number: int) -> str:
+    return f"({size} - {number})" if op is operator.sub else f"{size} // {number}"

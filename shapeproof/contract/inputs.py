@@ -48,7 +48,7 @@ class TensorInput:
     def check(self, value: Any) -> None:
         """Raise OutsideDomain if the value is not such a tensor; dynamic sizes are not checked."""
         if not hasattr(value, "shape") or not (isinstance(value, Sizes) or hasattr(value, "dtype")):
-            raise self._absent(value, "a tensor")
+            raise absent(self.name) if value is LEFT_OUT else refusal({self.name: value}, "a tensor")
         if not isinstance(value, Sizes):
             self._check_properties(value)
         if len(value.shape) != len(self.sizes):
@@ -69,9 +69,6 @@ class TensorInput:
                 given = str(getattr(value, what)).removeprefix("torch.")
                 if given != expected:
                     raise self._unlike(what, Word(given), Word(expected))
-
-    def _absent(self, value: Any, expected: str) -> OutsideDomain:
-        return absent(self.name) if value is LEFT_OUT else refusal({self.name: value}, expected)
 
     def _unlike(self, what: str, given: Any, expected: Any) -> OutsideDomain:
         return refusal({f"{self.name}.{what}": given}, f"{self.name}.{what} == {expected}")

@@ -131,13 +131,13 @@ class SizeGuard:
 
     def check(self, given: Sequence[Any]) -> None:
         """Raise OutsideDomain if the sizes violate a formula."""
-        values = [place.value(size_of(given[place.leaf], place.index), plainly) for _, place in self.places]
+        point = self.point(given)
         try:
-            inside = self.holds(*values)
+            inside = self.holds(*point.values())
         except Unevaluable:
             inside = False
         if not inside:
-            raise self._refusal(self.point(given), given)
+            raise self._refusal(point, given)
 
     def point(self, given: Sequence[Any]) -> dict[str, int]:
         """Return the value of each symbol."""

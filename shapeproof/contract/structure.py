@@ -181,12 +181,8 @@ class Reader:
         (feed,) = feeds
         if not feed.keys() <= self._flat.keys():
             return self._by_name(feed)
-        values = list(self._nothing)
         naming = next(each for each in self._namings if feed.keys() <= each.keys())
-        for name, value in feed.items():
-            index = naming[name]
-            values[index] = self._leaf(index, value, fed=True)
-        return values
+        return self._fed((naming[name], value) for name, value in feed.items())
 
     def _is_feed(self, given: Mapping[Any, Any]) -> bool:
         return bool(given) and (given.keys() <= self._flat.keys() or given.keys() <= self._structure.arguments.keys())
@@ -198,11 +194,14 @@ class Reader:
             raise _Misfit
         for expected in (range(len(self._inputs)), self._asked):
             if len(given[0]) == len(expected):
-                values = list(self._nothing)
-                for index, value in zip(expected, given[0], strict=True):
-                    values[index] = self._leaf(index, value, fed=True)
-                return values
+                return self._fed(zip(expected, given[0], strict=True))
         raise _Misfit
+
+    def _fed(self, given: Iterable[tuple[int, Any]]) -> list[Any]:
+        values = list(self._nothing)
+        for index, value in given:
+            values[index] = self._leaf(index, value, fed=True)
+        return values
 
     def _by_name(self, given: Mapping[str, Any]) -> list[Any]:
         arguments = self._structure.arguments

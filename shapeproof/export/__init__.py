@@ -14,61 +14,43 @@ from shapeproof.export.shim.versions import check_version
 from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
-    from torch.export import Dim
+    from torch.export import Dim as Dim
 
-    from shapeproof.contract.outside import OutsideDomain
-    from shapeproof.export.api import UndecidedWarning, check, export
-    from shapeproof.export.build.program import VerifiedProgram
-    from shapeproof.export.build.regions.dispatch import Regions, load_regions
-    from shapeproof.export.checks import constrain_range
-    from shapeproof.export.declare.inputs import TensorSpec
-    from shapeproof.export.declare.sources import Sources
-    from shapeproof.export.report.report import ConstraintViolation, Report, load_report
-    from shapeproof.export.watch import watching
-    from shapeproof.solver.budget import Budget
+    from shapeproof.contract.outside import OutsideDomain as OutsideDomain
+    from shapeproof.export.api import UndecidedWarning as UndecidedWarning
+    from shapeproof.export.api import check as check
+    from shapeproof.export.api import export as export
+    from shapeproof.export.build.program import VerifiedProgram as VerifiedProgram
+    from shapeproof.export.build.regions.dispatch import Regions as Regions
+    from shapeproof.export.build.regions.dispatch import load_regions as load_regions
+    from shapeproof.export.checks import constrain_range as constrain_range
+    from shapeproof.export.declare.inputs import TensorSpec as TensorSpec
+    from shapeproof.export.declare.sources import Sources as Sources
+    from shapeproof.export.report.report import ConstraintViolation as ConstraintViolation
+    from shapeproof.export.report.report import Report as Report
+    from shapeproof.export.report.report import load_report as load_report
+    from shapeproof.export.watch import watching as watching
+    from shapeproof.solver.budget import Budget as Budget
 
-_HOMES = {
-    "Budget": "shapeproof.solver.budget",
-    "ConstraintViolation": "shapeproof.export.report.report",
-    "Dim": "torch.export",
-    "OutsideDomain": "shapeproof.contract.outside",
-    "Regions": "shapeproof.export.build.regions.dispatch",
-    "Report": "shapeproof.export.report.report",
-    "Sources": "shapeproof.export.declare.sources",
-    "TensorSpec": "shapeproof.export.declare.inputs",
-    "UndecidedWarning": "shapeproof.export.api",
-    "VerifiedProgram": "shapeproof.export.build.program",
-    "check": "shapeproof.export.api",
-    "constrain_range": "shapeproof.export.checks",
-    "export": "shapeproof.export.api",
-    "load_regions": "shapeproof.export.build.regions.dispatch",
-    "load_report": "shapeproof.export.report.report",
-    "watching": "shapeproof.export.watch",
-}
-
-__all__ = [
-    "Budget",
-    "ConstraintViolation",
-    "Dim",
-    "OutsideDomain",
-    "Regions",
-    "Report",
-    "Sources",
-    "TensorSpec",
-    "UndecidedWarning",
-    "VerifiedProgram",
-    "check",
-    "constrain_range",
-    "export",
-    "load_regions",
-    "load_report",
-    "watching",
-]
-
-_imported = imported(__name__, _HOMES)
+__all__, _imported = imported(
+    __name__,
+    {
+        "shapeproof.contract.outside": "OutsideDomain",
+        "shapeproof.solver.budget": "Budget",
+        "torch.export": "Dim",
+        ".api": "UndecidedWarning check export",
+        ".build.program": "VerifiedProgram",
+        ".build.regions.dispatch": "Regions load_regions",
+        ".checks": "constrain_range",
+        ".declare.inputs": "TensorSpec",
+        ".declare.sources": "Sources",
+        ".report.report": "ConstraintViolation Report load_report",
+        ".watch": "watching",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name in __all__:
         check_version()
     return _imported(name)

@@ -21,7 +21,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.from_seen import difference, parameters
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.report.report import Report
-from shapeproof.export.serving import of_memory
+from shapeproof.export.serving import bounds, of_memory
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind, Slot, size_names
 from shapeproof.seen.joint import Joint
@@ -77,15 +77,15 @@ def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: See
     beside: tuple[SeenSize, ...] = ()
     joint = joints.get(kind)
     if joint is not None:
-        sizes = _sizes(inputs, kind)
-        beside = tuple(_beside(inputs, kind, joint, sizes, formulas))
-        lost = _lost(inputs, kind, joint, sizes, formulas)
+        against = _Against(inputs, kind, joint, _sizes(inputs, kind), formulas)
+        beside = tuple(against.beside())
+        lost = against.lost()
         errors += lost
-        said = () if lost or report.status != "proved" else _known_of_all(inputs, kind, joint, sizes, formulas)
-        texts = (each for slot, each in zip(kind, joint.constants, strict=True) if slot.kind == "tensor")
-        alike = all(each == frozenset(("rows",)) for each in texts)
-        notes += [f"{each}{of_memory(report, alike=alike)}" for each in said]
-        notes += _never_seen(inputs, joint, sizes, formulas)
+        if not lost and report.status == "proved":
+            texts = (each for slot, each in zip(kind, joint.constants, strict=True) if slot.kind == "tensor")
+            alike = all(each == frozenset(("rows",)) for each in texts)
+            notes.append(against.known_of_all() + of_memory(report, alike=alike))
+        notes += against.never_seen()
     status = "refuted" if errors and report.status in {"proved", "undecided"} else report.status
     program = None if errors else report.program
     return replace(
@@ -98,16 +98,104 @@ def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: See
     )
 
 
-def _beside(
-    inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
-) -> Iterator[SeenSize]:
-    """The sizes that varied, with the range that is declared and served."""
-    domain = Facts(formulas)
-    lost = [point for point in joint.points if _misfit(inputs, kind, point, sizes, formulas) is not None]
-    for column, name in enumerate(size_names(kind)):
-        if joint.varying[column]:
-            seen, missing = (tuple(sorted({point[column] for point in each})) for each in (joint.points, lost))
-            yield SeenSize(name, seen, missing, sizes[column].within(domain))
+@dataclass(frozen=True, slots=True)
+class _Against:
+    """A declared domain beside the seen calls of its kind.
+
+    Attributes:
+        inputs: what is declared.
+        kind: the kind of the inputs.
+        joint: the seen calls of this kind.
+        sizes: the declared form of each number of a point.
+        formulas: what the sizes must meet.
+    """
+
+    inputs: Inputs
+    kind: Kind
+    joint: Joint
+    sizes: Sequence[_Declared]
+    formulas: Sequence[Formula]
+
+    def beside(self) -> Iterator[SeenSize]:
+        """The sizes that varied, with the range that is declared and served."""
+        domain = Facts(self.formulas)
+        lost = [point for point in self.joint.points if self._misfit(point) is not None]
+        for column, name in enumerate(size_names(self.kind)):
+            if self.joint.varying[column]:
+                seen, missing = (tuple(sorted({point[column] for point in each})) for each in (self.joint.points, lost))
+                yield SeenSize(name, seen, missing, self.sizes[column].within(domain))
+
+    def _misfit(self, point: Sequence[int]) -> Note | None:
+        """The first declaration or requirement that an input violates."""
+        dims: dict[str, int] = {}
+        for name, size, declared in zip(size_names(self.kind), point, self.sizes, strict=True):
+            value = size if declared.name is None else declared.value(size)
+            wanted = declared.offset if declared.name is None else dims.setdefault(declared.name, value or 0)
+            if value is None or value != wanted:
+                return Note("declared", f"{name} = {format_term(declared.term, rename=self.inputs.user_names)}")
+        for formula in self.formulas:
+            if not holds_at(formula, dims):
+                label = "declared" if formula in self.inputs.domain.formulas else "required"
+                return Note(label, format_formula(formula, rename=self.inputs.user_names))
+        return None
+
+    def lost(self) -> list[Diagnostic]:
+        """The smallest kept input that is not served, as an error."""
+        names = size_names(self.kind)
+        for point in sorted(self.joint.points, key=lambda each: (max(each, default=0), sum(each), each)):
+            note = self._misfit(point)
+            if note is not None:
+                whole = dict(zip(names, point, strict=True))
+                varied = {name: whole[name] for name, varies in zip(names, self.joint.varying, strict=True) if varies}
+                shown = varied or whole
+                message = _not_served(f"`{values_text(shown)}`")
+                return [Diagnostic(id="seen", message=message, notes=(note,), witness=shown)]
+        return []
+
+    def known_of_all(self) -> str:
+        """A sentence that all seen inputs are served, if that is proved; else one that lists the unknown conditions."""
+        number, exact = self.joint.distinct
+        total = str(number) if exact else f"about {number}"
+        open_ = [format_formula(each, rename=self.inputs.user_names) for each in self._open()]
+        if not open_:
+            return f"{all_seen_are(total)} declared and served: proved of their bounds and relations"
+        if exact:
+            return f"{all_seen_are(total)} declared and served: each was tried"
+        kept = len(self.joint.points)
+        return f"{kept} inputs of {total} seen are served; of the others it is not known that {', '.join(open_)}"
+
+    def _open(self) -> Iterator[Formula]:
+        """The conditions on sizes that are not proved for all seen inputs."""
+        names = [_SEEN + name for name in size_names(self.kind)]
+        facts = Facts([*(each.formula for each in relations(self.joint, names)), *bounds(self.joint, names)])
+        defined: set[str] = set()
+        for name, size in zip(names, self.sizes, strict=True):
+            same = f.eq(symbol(name), size.term)
+            if size.name is None or size.name in defined:
+                yield from () if implied(same, facts) else (same,)
+                continue
+            defined.add(size.name)
+            fits = f.divides(size.factor, symbol(name) - size.offset)
+            yield from () if implied(fits, facts) else (fits,)
+            facts.learn(same)
+        yield from (each for each in self.formulas if not implied(each, facts))
+
+    def never_seen(self) -> Iterator[str]:
+        """A note of the declared sizes that are beyond all seen sizes."""
+        domain = Facts(self.formulas)
+        seen: dict[str, Interval] = {}
+        for size, ends in zip(self.sizes, self.joint.bounds, strict=True):
+            values = sorted(value for end in ends if size.name and (value := size.value(end)) is not None)
+            if size.name and values:
+                seen.setdefault(size.name, Interval(values[0], values[-1]))
+        for name, interval in seen.items():
+            declared, user_name = domain.range_of(name), self.inputs.user_names[name]
+            low, high = interval.lower, interval.upper
+            beyond = [f"{user_name} < {low}"] if declared.lower is None or declared.lower < (low or 0) else []
+            if declared.upper is None or declared.upper > (high or 0):
+                beyond.append(f"{user_name} > {high}")
+            if beyond:
+                yield f"declared and never seen: {', '.join(beyond)}"
 
 
 def _slot(leaf: Leaf) -> Slot:
@@ -126,90 +214,3 @@ def _sizes(inputs: Inputs, kind: Kind) -> list[_Declared]:
     """The declared form of each number of a point."""
     terms = {leaf.source: leaf.terms for leaf in inputs.leaves}
     return [_Declared.of(term) for slot in kind for term in terms[slot.source]]
-
-
-def _misfit(
-    inputs: Inputs, kind: Kind, point: Sequence[int], sizes: Sequence[_Declared], formulas: Sequence[Formula]
-) -> Note | None:
-    """The first declaration or requirement that an input violates."""
-    dims: dict[str, int] = {}
-    for name, size, declared in zip(size_names(kind), point, sizes, strict=True):
-        value = size if declared.name is None else declared.value(size)
-        wanted = declared.offset if declared.name is None else dims.setdefault(declared.name, value or 0)
-        if value is None or value != wanted:
-            return Note("declared", f"{name} = {format_term(declared.term, rename=inputs.user_names)}")
-    for formula in formulas:
-        if not holds_at(formula, dims):
-            label = "declared" if formula in inputs.domain.formulas else "required"
-            return Note(label, format_formula(formula, rename=inputs.user_names))
-    return None
-
-
-def _lost(
-    inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
-) -> list[Diagnostic]:
-    """The smallest kept input that is not served, as an error."""
-    names = size_names(kind)
-    for point in sorted(joint.points, key=lambda each: (max(each, default=0), sum(each), each)):
-        note = _misfit(inputs, kind, point, sizes, formulas)
-        if note is not None:
-            whole = dict(zip(names, point, strict=True))
-            varied = {name: whole[name] for name, varies in zip(names, joint.varying, strict=True) if varies}
-            shown = varied or whole
-            message = _not_served(f"`{values_text(shown)}`")
-            return [Diagnostic(id="seen", message=message, notes=(note,), witness=shown)]
-    return []
-
-
-def _known_of_all(
-    inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
-) -> Iterator[str]:
-    """A sentence that all seen inputs are served, if that is proved; else one that lists the unknown conditions."""
-    number, exact = joint.distinct
-    total = str(number) if exact else f"about {number}"
-    open_ = [format_formula(each, rename=inputs.user_names) for each in _open(kind, joint, sizes, formulas)]
-    if not open_:
-        yield f"{all_seen_are(total)} declared and served: proved of their bounds and relations"
-    elif exact:
-        yield f"{all_seen_are(total)} declared and served: each was tried"
-    else:
-        kept = len(joint.points)
-        yield f"{kept} inputs of {total} seen are served; of the others it is not known that {', '.join(open_)}"
-
-
-def _open(kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]) -> Iterator[Formula]:
-    """The conditions on sizes that are not proved for all seen inputs."""
-    names = [_SEEN + name for name in size_names(kind)]
-    facts = Facts([each.formula for each in relations(joint, names)])
-    for name, (low, high) in zip(names, joint.bounds, strict=True):
-        facts.learn(f.ge(symbol(name), low))
-        facts.learn(f.le(symbol(name), high))
-    defined: set[str] = set()
-    for name, size in zip(names, sizes, strict=True):
-        same = f.eq(symbol(name), size.term)
-        if size.name is None or size.name in defined:
-            yield from () if implied(same, facts) else (same,)
-            continue
-        defined.add(size.name)
-        fits = f.divides(size.factor, symbol(name) - size.offset)
-        yield from () if implied(fits, facts) else (fits,)
-        facts.learn(same)
-    yield from (each for each in formulas if not implied(each, facts))
-
-
-def _never_seen(inputs: Inputs, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]) -> Iterator[str]:
-    """A note of the declared sizes that are beyond all seen sizes."""
-    domain = Facts(formulas)
-    seen: dict[str, Interval] = {}
-    for size, ends in zip(sizes, joint.bounds, strict=True):
-        values = sorted(value for end in ends if size.name and (value := size.value(end)) is not None)
-        if size.name and values:
-            seen.setdefault(size.name, Interval(values[0], values[-1]))
-    for name, interval in seen.items():
-        declared, user_name = domain.range_of(name), inputs.user_names[name]
-        low, high = interval.lower, interval.upper
-        beyond = [f"{user_name} < {low}"] if declared.lower is None or declared.lower < (low or 0) else []
-        if declared.upper is None or declared.upper > (high or 0):
-            beyond.append(f"{user_name} > {high}")
-        if beyond:
-            yield f"declared and never seen: {', '.join(beyond)}"

@@ -32,7 +32,7 @@ from shapeproof.export.explore.beside_eager.rebound import given_twice, returnin
 from shapeproof.export.explore.demands.preconditions import take_preconditions
 from shapeproof.export.explore.demands.shared_failures import shared_failures
 from shapeproof.export.explore.explorer import Explorer
-from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
+from shapeproof.export.explore.findings import Exploration, Impossible, Outcome, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.settling_checks import settled_by_checks
 from shapeproof.export.report.explain import (
@@ -162,7 +162,9 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
     """Return the verdict on a model that one program serves."""
     inputs, trial = task.inputs, found.main.trial
-    findings = settled_by_checks(distinct(found.findings, trial), found, explorer)
+    findings = distinct(found.findings, trial)
+    if any(finding.outcome is Outcome.DATA for finding in findings):
+        findings = settled_by_checks(findings, found, explorer)
     extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
     findings = [extent.named(finding) for finding in findings]
     missed = _rebound(task, found, [])

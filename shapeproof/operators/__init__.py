@@ -36,36 +36,15 @@ if TYPE_CHECKING:
     from shapeproof.operators.check import check_operator as check_operator
     from shapeproof.operators.report import OperatorReport as OperatorReport
 
-_HOMES = {
-    **dict.fromkeys(("divides", "eq", "ge", "gt", "implies", "le", "lt", "ne"), "shapeproof.constraints.formulas"),
-    **dict.fromkeys(("maximum", "minimum"), "shapeproof.constraints.terms"),
-    **dict.fromkeys(("Call", "Shape", "Span", "span"), "shapeproof.export.ops.call"),
-    **dict.fromkeys(("contents", "promise"), "shapeproof.export.ops.stated"),
-    "OperatorReport": "shapeproof.operators.report",
-    "TensorSpec": "shapeproof.export.declare.inputs",
-    "check_operator": "shapeproof.operators.check",
-}
-
-__all__ = [
-    "Call",
-    "OperatorReport",
-    "Shape",
-    "Span",
-    "TensorSpec",
-    "check_operator",
-    "contents",
-    "divides",
-    "eq",
-    "ge",
-    "gt",
-    "implies",
-    "le",
-    "lt",
-    "maximum",
-    "minimum",
-    "ne",
-    "promise",
-    "span",
-]
-
-__getattr__ = imported(__name__, _HOMES)
+__all__, __getattr__ = imported(
+    __name__,
+    {
+        "shapeproof.constraints.formulas": "divides eq ge gt implies le lt ne",
+        "shapeproof.constraints.terms": "maximum minimum",
+        "shapeproof.export.declare.inputs": "TensorSpec",
+        "shapeproof.export.ops.call": "Call Shape Span span",
+        "shapeproof.export.ops.stated": "contents promise",
+        ".check": "check_operator",
+        ".report": "OperatorReport",
+    },
+)

@@ -125,8 +125,9 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
     report = functools.partial(OperatorReport, operator.name(), compared=sum(alone.trusted.values()), alone=alone)
     if alone.status != "proved" or not isinstance(alone.program, Regions):
         wrong = _refused(operator, inputs, alone)
-        told = tuple(map(_without_line, alone.diagnostics)) if wrong is None else (wrong,)
-        return report(alone.status if wrong is None else "refuted", told)
+        ours = inspect.getfile(Calling)  # no line of the user's
+        told = tuple(replace(each, file=None, line=None) if each.file == ours else each for each in alone.diagnostics)
+        return report(alone.status, told) if wrong is None else report("refuted", (wrong,))
     fakes = _programs(alone)
     results = tuple(dict.fromkeys(_results(each, inputs) for each in fakes))
     wrong = _against_schema(operator, inputs, fakes)
@@ -158,14 +159,6 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
         return report("refuted", tuple(compared.faults), results)
     notes = tuple(dict.fromkeys(compared.open))
     return report("agrees" if notes else "proved", results=results, notes=notes)
-
-
-_OURS = inspect.getfile(Calling)
-
-
-def _without_line(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic without the line of the calling model, which is not the user's."""
-    return replace(diagnostic, file=None, line=None) if diagnostic.file == _OURS else diagnostic
 
 
 def _programs(report: Report) -> list[Program]:

@@ -59,13 +59,11 @@ class Program:
     @classmethod
     def of(cls, exported: torch.export.ExportedProgram, holds: Formula) -> Program:
         """Return the program of a region."""
-        (returned,) = next(iter(reversed(exported.graph.nodes))).args
+        (returned,) = exported.graph.output_node().args
         env = env_of(exported)
         facts = () if env is None else env.trial.facts.formulas
         taken = set(exported.graph_signature.user_inputs)
-        given = [
-            node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder" and node.name in taken
-        ]
+        given = [node.meta.get("val") for node in exported.graph.nodes if node.name in taken]
         results = list(map(nodes.metadata, leaves(returned)))
         return cls(exported, given, results, (*facts, holds))
 
@@ -133,7 +131,9 @@ def _compare(
             continue
         point = smallest(f.negate(claim), facts, names) if verdict.status == "refuted" else None
         whole = {name: point.get(name, 0) for name in names} if isinstance(point, dict) else None
-        seen = Runs(fake.exported, inputs).at(whole) if whole is not None and _is_small(inputs, whole) else None
+        seen = (
+            Runs(fake.exported, inputs).at(whole) if whole is not None and inputs.elements(whole) <= _ELEMENTS else None
+        )
         if isinstance(seen, Fault):
             found.faults.append(fault_diagnostic(seen, whole or {}, inputs))
             return
@@ -143,10 +143,6 @@ def _compare(
 
 _ELEMENTS = 2**24
 """Inputs with more elements are not created to show a witness of the solver."""
-
-
-def _is_small(inputs: Inputs, point: Mapping[str, int]) -> bool:
-    return inputs.elements(point) <= _ELEMENTS
 
 
 def _alike(fake: Program, kernel: Program) -> Iterator[tuple[Formula, str]]:

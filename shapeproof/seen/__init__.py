@@ -21,6 +21,4 @@ from shapeproof.lazily import imported
 if TYPE_CHECKING:
     from shapeproof.seen.seen import Seen as Seen
 
-__all__ = ["Seen"]
-
-__getattr__ = imported(__name__, dict.fromkeys(__all__, ".seen"))
+__all__, __getattr__ = imported(__name__, {".seen": "Seen"})

@@ -112,22 +112,20 @@ def plot_html(sizes: Sequence[SeenSize]) -> str:
     return _or_said(lambda: svg(sizes)) if sizes else ""
 
 
-def steps_html(events: Sequence[int], until: int, over: str, what: str) -> str:
-    """A count that rises by one at each event, for a page; or the sentence that says what that needs.
+def steps_html(misses: Sequence[int], calls: int) -> str:
+    """The number of misses over that of calls, for a page, or the sentence that says what the plot needs.
 
     Args:
-        events: at which numbers it rises, in order.
-        until: the last number.
-        over: what is counted along.
-        what: what rises.
+        misses: the numbers of the calls that missed, in order.
+        calls: how many calls there were.
     """
 
     def draw(axes: Axes) -> None:
-        axes.step([0, *events, until], [*range(len(events) + 1), len(events)], where="post", color=_SEEN)
-        axes.set_xlabel(over)
-        axes.set_ylabel(what)
+        axes.step([0, *misses, calls], [*range(len(misses) + 1), len(misses)], where="post", color=_SEEN)
+        axes.set_xlabel("calls")
+        axes.set_ylabel("misses")
 
-    return _or_said(lambda: _drawn(_STEPS, repr((events, until, over, what)), draw))
+    return _or_said(lambda: _drawn(_STEPS, repr((misses, calls)), draw))
 
 
 def _or_said(drawn: Callable[[], str]) -> str:

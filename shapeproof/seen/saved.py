@@ -49,8 +49,6 @@ class _Calls:
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """What a file consists of."""
-
     format: Literal[1]
     shapeproof: str
     omitted: bool

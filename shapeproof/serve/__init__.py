@@ -35,36 +35,15 @@ if TYPE_CHECKING:
     from shapeproof.serve.ranks import agree as agree
     from shapeproof.serve.ranks import together as together
 
-_HOMES = {
-    "Buckets": ".padded.bucketing",
-    "Border": ".counted.forecasts",
-    "Forecast": ".counted.forecasts",
-    "Miss": ".misses",
-    "Padding": ".padded.padding",
-    "Program": ".programs",
-    "Reason": ".misses",
-    "Served": ".on_demand",
-    "agree": ".ranks",
-    "buckets": ".padded.bucketing",
-    "compile": ".on_demand",
-    "forecast": ".counted.forecasts",
-    "together": ".ranks",
-}
-
-__all__ = [
-    "Border",
-    "Buckets",
-    "Forecast",
-    "Miss",
-    "Padding",
-    "Program",
-    "Reason",
-    "Served",
-    "agree",
-    "buckets",
-    "compile",
-    "forecast",
-    "together",
-]
-
-__getattr__ = imported(__name__, _HOMES)
+__all__, __getattr__ = imported(
+    __name__,
+    {
+        ".counted.forecasts": "Border Forecast forecast",
+        ".misses": "Miss Reason",
+        ".on_demand": "Served compile",
+        ".padded.bucketing": "Buckets buckets",
+        ".padded.padding": "Padding",
+        ".programs": "Program",
+        ".ranks": "agree together",
+    },
+)

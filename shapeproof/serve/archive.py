@@ -22,7 +22,7 @@ def regions_of(programs: Sequence[Program]) -> Regions:
     if not programs:
         raise UsageError("there is no program to save yet: call it first")
     first = programs[0]
-    if any((each.form, each.modes) != (first.form, first.modes) for each in programs):
+    if any(each.key != first.key for each in programs):
         message = "the programs differ in dtypes, ranks, constants or modes, and an archive of regions differs in sizes"
         raise UsageError(f"{message}: save each of `programs` by itself")
     domain = f.disjunction(*(f.conjunction(*each.flat.formulas) for each in programs))

@@ -164,7 +164,6 @@ def _no_random_numbers() -> Iterator[None]:
 
 
 def _programs(report: Report) -> tuple[VerifiedProgram, ...]:
-    """Return the programs of a proved report."""
     if report.status != "proved" or report.program is None:
         return ()
     return report.program.programs if isinstance(report.program, Regions) else (report.program,)  # type: ignore[return-value]  # of this run

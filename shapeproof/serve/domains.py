@@ -35,10 +35,6 @@ class FlatDomain:
     names: tuple[str, ...]
     lengths: tuple[int, ...]
 
-    def texts(self) -> tuple[str, ...]:
-        """The formulas in the user's names."""
-        return tuple(self.said(formula) for formula in self.formulas)
-
     def said(self, formula: Formula) -> str:
         """A formula in the user's names."""
         return format_formula(formula, rename=dict(zip(symbols(len(self.names)), self.names, strict=True)))
@@ -74,8 +70,7 @@ def _moved(formula: Formula, places: Mapping[str, tuple[int, Reading]]) -> Formu
         return parse_formula(format_formula(formula, rename={each: f"s{places[each][0]}" for each in formula.symbols}))
     if not formula.total:
         return None
-    solved = substitute(formula, {name: _solved(*places[name]) for name in formula.symbols})
-    return solved if isinstance(solved, Formula) else None
+    return substitute(formula, {name: _solved(*places[name]) for name in formula.symbols})
 
 
 def _solved(index: int, place: Reading) -> Term:

@@ -15,7 +15,7 @@ import torch
 
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.records.decisions import Decision
-from shapeproof.contract.sizes import readings
+from shapeproof.contract.sizes import plainly, readings
 from shapeproof.export.shim.inputs.binding import name_leaves
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind
@@ -181,8 +181,7 @@ def _otherwise(program: Program, inputs: Sequence[Any]) -> Iterator[Decision]:
     contract = program.exported.contract
     given = [each.shape if isinstance(each, torch.Tensor) else (each,) for each in inputs]
     point = {
-        name: place.value(given[place.leaf][place.index], lambda op, *values: op(*values))
-        for name, place in readings(contract.sizes).items()
+        name: place.value(given[place.leaf][place.index], plainly) for name, place in readings(contract.sizes).items()
     }
     for decision in program.report.decisions:
         if decision.formula.symbols <= point.keys() and true_at(decision.taken, point) is False:

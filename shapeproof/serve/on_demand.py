@@ -276,7 +276,7 @@ class Served:
             return "its backend gives no gradients: call it under torch.no_grad()"
         if tuple(request.sizes) in learned.failed or len(learned.failed) >= MOST_FAILED:
             return learned.said
-        alike = (each for each in self.programs if (each.form, each.modes) == request.key)
+        alike = (each for each in self.programs if each.key == request.key)
         if len(self.programs) >= self._at_most and not any(each.is_static for each in alike):
             return f"at_most={self._at_most} programs are kept"
         return ""

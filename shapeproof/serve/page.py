@@ -37,7 +37,7 @@ def served_html(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
     parts += [drawn for group in _alike(run.programs) if (drawn := _regions(group)._repr_svg_())]
     parts += [plot_html(_beside(seen, key, run.programs)) for key, seen in profiles.items()]
     parts += [table(("call", "missed", "came to", "why"), map(_row, misses))]
-    parts += [steps_html([each.call for each in misses], run.calls, "calls", "misses") if misses else ""]
+    parts += [steps_html([each.call for each in misses], run.calls) if misses else ""]
     parts += [f"<div>{escape(each)}</div>" for each in savings(misses)]
     return "\n".join(part for part in parts if part)
 
@@ -54,16 +54,15 @@ def _row(miss: Miss) -> tuple[str, str, str, str]:
 
 
 def _alike(programs: Sequence[Program]) -> list[list[Program]]:
-    """The programs by what their calls have in common but for sizes."""
     groups: dict[object, list[Program]] = {}
     for program in programs:
-        groups.setdefault((program.form, program.modes), []).append(program)
+        groups.setdefault(program.key, []).append(program)
     return list(groups.values())
 
 
 def _beside(seen: Seen, key: Hashable, programs: Sequence[Program]) -> list[SeenSize]:
     """The sizes that varied in calls of a form, each with the range that the programs of the form serve together."""
-    own = [each for each in programs if (each.form, each.modes) == key]
+    own = [each for each in programs if each.key == key]
     names = dict(zip(own[0].flat.names, symbols(len(own[0].flat.names)), strict=True)) if own else {}
     sizes = seen_sizes(seen.joints)
     return [replace(each, served=_range(names[each.name], own)) if each.name in names else each for each in sizes]

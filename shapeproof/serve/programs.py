@@ -37,6 +37,11 @@ class Program:
     declared: bool = False
 
     @property
+    def key(self) -> Hashable:
+        """What all its calls have in common, but for sizes and data; `Request.key` of each."""
+        return self.form, self.modes
+
+    @property
     def report(self) -> Report:
         """The report of the proof."""
         return self.exported.report
@@ -44,7 +49,7 @@ class Program:
     @functools.cached_property
     def domain(self) -> tuple[str, ...]:
         """The formulas that hold for the sizes of every served input, in the user's names."""
-        return self.flat.texts()
+        return tuple(map(self.flat.said, self.flat.formulas))
 
     def __str__(self) -> str:
         return f"program {self.number}: {', '.join(self.domain) or 'every size'}"
@@ -80,5 +85,4 @@ class Program:
     def covers(self, other: Program) -> bool:
         """True if this program is proved to serve every input that the other serves."""
         mine, others = self.exported.contract.memory, other.exported.contract.memory
-        same_kind = (self.form, self.modes) == (other.form, other.modes)
-        return same_kind and (not mine.matters or mine == others) and other.flat.within(self.flat)
+        return self.key == other.key and (not mine.matters or mine == others) and other.flat.within(self.flat)

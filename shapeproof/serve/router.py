@@ -17,8 +17,11 @@ class Router:
         self.programs = tuple(programs)
         groups: dict[Hashable, list[Program]] = {}
         for program in self.programs:
-            groups.setdefault((program.form, program.modes), []).append(program)
-        self._groups = {key: (_finder(group), group) for key, group in groups.items()}
+            groups.setdefault(program.key, []).append(program)
+        self._groups = {
+            key: (first_holding([each.flat.formulas for each in group], symbols(len(group[0].flat.names))), group)
+            for key, group in groups.items()
+        }
 
     def find(self, key: Hashable, sizes: Sequence[int], inputs: Sequence[Any]) -> Program | None:
         """Return the first program of this key whose domain contains the sizes and that takes the inputs."""
@@ -31,12 +34,4 @@ class Router:
         return next((each for each in group[index + 1 :] if each.serves(sizes, inputs)), None)
 
 
-def _finder(group: Sequence[Program]) -> Callable[..., int | None]:
-    return first_holding([each.flat.formulas for each in group], symbols(len(group[0].flat.names)))
-
-
-def _nowhere(*_: int) -> None:
-    return None
-
-
-_NONE: tuple[Callable[..., int | None], list[Program]] = (_nowhere, [])
+_NONE: tuple[Callable[..., int | None], list[Program]] = (lambda *_: None, [])

@@ -37,25 +37,17 @@ if TYPE_CHECKING:
     from shapeproof.solver.prove import prove as prove
     from shapeproof.solver.prove import truth as truth
 
-_HOMES = {
-    "Budget": ".budget",
-    "Facts": ".facts",
-    "Truth": ".prove",
-    "auditing": ".learned.audit",
-    "decide": ".prove",
-    "find": ".answers.witness",
-    "generic": ".answers.witness",
-    "greatest_lower_bound": ".answers.optimum",
-    "least_upper_bound": ".answers.optimum",
-    "prove": ".prove",
-    "reasons": ".answers.blame",
-    "repaired": ".answers.repair",
-    "repairs": ".answers.repair",
-    "simplified": ".answers.simplify",
-    "smallest": ".answers.witness",
-    "truth": ".prove",
-}
-
-__all__ = list(_HOMES)
-
-__getattr__ = imported(__name__, _HOMES)
+__all__, __getattr__ = imported(
+    __name__,
+    {
+        ".answers.blame": "reasons",
+        ".answers.optimum": "greatest_lower_bound least_upper_bound",
+        ".answers.repair": "repaired repairs",
+        ".answers.simplify": "simplified",
+        ".answers.witness": "find generic smallest",
+        ".budget": "Budget",
+        ".facts": "Facts",
+        ".learned.audit": "auditing",
+        ".prove": "Truth decide prove truth",
+    },
+)

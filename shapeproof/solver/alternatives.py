@@ -63,7 +63,7 @@ def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]
 
     Wherever the facts hold, at least one formula of each split holds.
     """
-    for fact in known.mentioning(sorted(formula.symbols)):
+    for fact in known.mentioning.among(sorted(formula.symbols)):
         if isinstance(fact, Or):
             yield fact.args
     for name in _exponents(formula):
@@ -73,7 +73,6 @@ def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]
 
 
 def _exponents(formula: Formula) -> list[str]:
-    """Return the symbols in exponents."""
     powers = [node for node in postorder(formula) if isinstance(node, Apply) and node.op == "pow"]
     return sorted(frozenset[str]().union(*(power.args[1].symbols for power in powers)))
 

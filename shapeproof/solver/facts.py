@@ -298,9 +298,8 @@ class Facts:
         """Recheck the samples on new facts; if none survives, search for others, once per budget."""
         state, ledger = self._state, self.ledger
         before = ledger.rlimit, ledger.points
-        state.points = [
-            (point, len(state.history)) for point, checked in state.points if self._believable(point, checked)
-        ]
+        still = (point for point, checked in state.points if _all_hold(state.history.since(checked), point))
+        state.points = [(point, len(state.history)) for point in still]
         left = current_allowance() or Allowance(self.budget)
         at_hand = left.rlimit, left.points, left.left
         if not state.points and any(now > then for now, then in zip(at_hand, state.searched, strict=True)):
@@ -343,10 +342,8 @@ class Facts:
         known = self.known
         intervals = [known.range_of(name) for name in free]
         try:
-            remaining, left = (
-                list(filter(has_meaning, known.remaining())),
-                current_allowance() or Allowance(self.budget),
-            )
+            remaining = list(filter(has_meaning, known.remaining()))
+            left = current_allowance() or Allowance(self.budget)
             chosen = list(islice(points_where(remaining, free, intervals, self.ledger, left), _MOST_TRIED))
         except (TooManyPointsError, Unevaluable):
             return
@@ -355,10 +352,6 @@ class Facts:
             point = complete(known, each)
             if point is not None and self.add_point(point) is not None:
                 return
-
-    def _believable(self, point: Point, checked: int = 0) -> bool:
-        """True if all facts with a meaning hold at the point; the first `checked` facts are known to hold."""
-        return _all_hold(self._state.history.since(checked), point)
 
     def _moved(self, point: Point) -> Iterable[str] | None:
         """Return the names whose values differ from those of the most similar sample; None if there is no sample."""
@@ -412,7 +405,6 @@ class Facts:
 
 
 def _differing(left: Point, right: Point) -> set[str]:
-    """Return the names to which the two points give different values."""
     return {name for name in left.keys() | right.keys() if left.get(name) != right.get(name)}
 
 

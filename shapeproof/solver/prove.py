@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, implies
@@ -27,7 +27,7 @@ from shapeproof.constraints.meaning.evaluate import has_meaning, true_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.constraints.syntax.text import parse_relation
-from shapeproof.constraints.terms import Term
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.solver.alternatives import proved_by_alternatives
 from shapeproof.solver.budget import Allowance, is_affordable, until_spent
 from shapeproof.solver.cases import proved_by_cases, refined
@@ -120,7 +120,7 @@ def prove(
 def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
     match pair:
         case (int() | None as lower, int() | None as upper):
-            return within(name, Interval(lower, upper))
+            return within(symbol(name), Interval(lower, upper))
     raise UsageError(f"the bounds of `{name}` must be a pair such as (1, None), not {pair!r}")
 
 
@@ -396,14 +396,8 @@ def _samples_by_side(formula: Formula, facts: Facts) -> dict[bool, Mapping[str, 
 class _CallableModule(ModuleType):
     """Lets `shapeproof.solver.prove` be called: after its import the name denotes this module, not the function."""
 
-    def __call__(
-        self,
-        text: str,
-        bounds: Mapping[str, tuple[int | None, int | None]] | None = None,
-        given: Sequence[str] = (),
-        budget: Budget | None = None,
-    ) -> Verdict:
-        return prove(text, bounds, given, budget)
+    def __call__(self, *args: Any, **kwargs: Any) -> Verdict:
+        return prove(*args, **kwargs)
 
 
 sys.modules[__name__].__class__ = _CallableModule

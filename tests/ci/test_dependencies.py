@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from shapeproof.ci.jobs import Answer, Job, Result
-from shapeproof.ci.running.cache import recall, remember
+from shapeproof.ci.running.cache import Recall, remember
 from tests.thoroughness import examples
 
 ZYGOTE = """
@@ -262,7 +262,7 @@ def recalled(project, job):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in project.variables.items():
             patch.setenv(name, value)
-        return recall(job, frozenset(), {"python": "3"})
+        return Recall(frozenset(), {"python": "3"}).result(job)
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shapeproof.ci.jobs import Accepted, Answer, Job, Result
 from shapeproof.ci.locked.lock import NAME, read_lock
 from shapeproof.ci.provenance.identity import digest
-from shapeproof.ci.running.cache import FOLDER, recall, remember
+from shapeproof.ci.running.cache import FOLDER, Recall, remember
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
@@ -24,11 +24,10 @@ from shapeproof.export import load_report
 from shapeproof.export.report.bounds import Bound
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
-from shapeproof.files import MOST
+from shapeproof.files import MOST, sha256
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import Entry
 from shapeproof.solver.proofs.certificate import DIGEST, Subject, write_certificate
-from shapeproof.solver.proofs.certificate import digest as certificate_digest
 from shapeproof.solver.proofs.recheck import installed_solvers, recheck
 
 SPEC = b"""\
@@ -186,7 +185,7 @@ def test_a_certificate(tmp_path, steps):
     title, _, body = content.split(b"\n", 2)
     with contextlib.suppress(UnicodeDecodeError):
         body = changed(body, steps)
-        path.write_bytes(b"\n".join([title, f"{DIGEST}{certificate_digest(body.decode())}".encode(), body]))
+        path.write_bytes(b"\n".join([title, f"{DIGEST}{sha256(body.decode())}".encode(), body]))
         with at_most_a_sentence():
             recheck(path, z3)
 
@@ -201,9 +200,9 @@ def test_an_entry_of_the_cache(tmp_path, steps):
     for path in (tmp_path / FOLDER).iterdir():
         content = path.read_bytes()
         path.write_bytes(changed(content, steps))
-        assert recall(job, frozenset(), {"python": "3"}) in (None, result)
+        assert Recall(frozenset(), {"python": "3"}).result(job) in (None, result)
         path.write_bytes(content)
-    assert recall(job, frozenset(), {"python": "3"}) == result
+    assert Recall(frozenset(), {"python": "3"}).result(job) == result
 
 
 @pytest.mark.parametrize("read", [load_spec, load_report, recheck])

@@ -94,7 +94,7 @@ def test_a_derived_size_is_what_its_text_is(text):
     size = parse_size(text)
     assert size.name == "n"
     for n in range(5):
-        assert size.factor * n + size.offset == evaluate(parse_term(text), {"n": n})
+        assert size.step * n + size.offset == evaluate(parse_term(text), {"n": n})
 
 
 @pytest.mark.parametrize("text", ["n*n", "n + m", "3", "-n", "8 - n", "n//2", "n <", "", "n < 3", "0*n"])

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.verdicts import Evidence, Proved
 from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.files import sha256
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import Entry, one_ledger
-from shapeproof.solver.proofs.certificate import DIGEST, Subject, digest, write_certificate
+from shapeproof.solver.proofs.certificate import DIGEST, Subject, write_certificate
 from shapeproof.solver.proofs.recheck import installed_solvers, recheck
 from shapeproof.solver.prove import decide, truth
 from tests.solver import corpus
@@ -42,7 +43,7 @@ def forged(path, change):
     """Change the text, and the digest with it."""
     title, _, body = path.read_text(encoding="utf-8").split("\n", 2)
     body = change(body)
-    path.write_text(f"{title}\n{DIGEST}{digest(body)}\n{body}", encoding="utf-8")
+    path.write_text(f"{title}\n{DIGEST}{sha256(body)}\n{body}", encoding="utf-8")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.syntax.text import parse_any, parse_term
 from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.constraints.terms import symbol
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.functions.doubles import range_of
 from shapeproof.solver.learned.bounding import KnownBounds
@@ -231,7 +232,7 @@ def test_the_range_of_a_float_expression_holds_every_value_that_python_computes(
 def test_what_is_cut_off_by_a_fact_about_doubles_is_only_where_it_fails(text, op, value, boxed):
     ranges, points = boxed
     for shown in (f"{text} {op} {value}", f"ceil({text}) {op} {value}"):
-        facts = Facts([*(each for name, box in ranges.items() for each in within(name, box)), parse(shown)])
+        facts = Facts([*(each for name, box in ranges.items() for each in within(symbol(name), box)), parse(shown)])
         for point in points:
             if value_of(shown, point) is True:
                 assert not facts.known.contradiction

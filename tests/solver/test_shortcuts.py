@@ -7,13 +7,12 @@ from itertools import product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.formulas import gt
+from shapeproof.constraints.formulas import connected, gt
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import symbol
 from shapeproof.solver.answers.optimum import grows
 from shapeproof.solver.answers.repair import _nearest, _stepped
-from shapeproof.solver.answers.simplify import connected
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied

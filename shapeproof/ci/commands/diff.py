@@ -62,7 +62,6 @@ def diff(  # noqa: PLR0913 - the options of a command
 
 
 def _compared(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outcome]) -> Iterator[Compared]:
-    """Compare each locked model with its outcome."""
     here = {(outcome.check.job.root, outcome.check.name): outcome for outcome in outcomes}
     for root, lock in locks.items():
         for name, before in lock.items():

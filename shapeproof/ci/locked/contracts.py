@@ -85,14 +85,14 @@ class _Side:
         return {name: name if name in self.sizes else f"{self._prefix}.{name}" for name in expression.symbols}
 
     def _solve(self, name: str, term: Term) -> None:
-        """Solve a size for its symbol: `n` if the size is `n`, else `(size - offset) // factor`."""
+        """Solve a size for its symbol: `n` if the size is `n`, else `(size - offset) // step`."""
         if term.is_constant or term.symbols <= self.sizes.keys():
             return
         derived = parse_size(str(term))
         own = f"{self._prefix}.{derived.name}"
-        plain = (derived.factor, derived.offset) == (1, 0)
+        plain = (derived.step, derived.offset) == (1, 0)
         if own not in self.symbols or plain:
-            self.symbols[own] = (symbol(name) - constant(derived.offset)) // constant(derived.factor)
+            self.symbols[own] = (symbol(name) - constant(derived.offset)) // constant(derived.step)
 
 
 def _sizes(key: str, texts: list[str], named: AbstractSet[str]) -> Iterator[tuple[str, str]]:

@@ -63,6 +63,13 @@ class Frames:
             yield _message(body, known)
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write bytes to a pipe, which may take a part of them at a time."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
 class Channel:
     """The channel of a process for messages; usable while its descriptor is still the original file."""
 
@@ -81,9 +88,7 @@ class Channel:
             return
         if _identity(self._descriptor) != self._file:
             raise OSError(None, "the code of the model has closed the descriptor of the answer")
-        left = memoryview(frame(message))
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        write_all(self._descriptor, frame(message))
 
 
 def _message(body: bytes, known: bytes) -> Any:

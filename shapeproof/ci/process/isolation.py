@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import IO, Self, cast
 
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Job, Result
-from shapeproof.ci.process.frames import Frames, GarbledError, frame
+from shapeproof.ci.process.frames import Frames, GarbledError, frame, write_all
 from shapeproof.ci.process.processes import end_all
 from shapeproof.ci.process.tracebacks import crashed
 from shapeproof.ci.provenance.identity import TOKEN
@@ -85,7 +85,7 @@ class Worker:
     def answer(self, progress: Progress) -> Answer:
         """Wait for the answer. If the process ends, times out or garbles the answer, return that as the reason."""
         with contextlib.suppress(BrokenPipeError):
-            _write(self._questions, frame(JOB.dump_python(self._job)))
+            write_all(self._questions, frame(JOB.dump_python(self._job)))
         try:
             found = self._heard(progress)
         except (GarbledError, ValueError, KeyError, TypeError):  # pydantic's ValidationError is a ValueError
@@ -166,9 +166,3 @@ def _pipe(read: contextlib.ExitStack, written: contextlib.ExitStack) -> tuple[in
     read.callback(os.close, out)
     written.callback(os.close, into)
     return out, into
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from shapeproof.ci.jobs import Job
-from shapeproof.ci.specs.dims import demands
+from shapeproof.ci.specs.dims import conditions
 from shapeproof.ci.specs.spec import Dim
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
@@ -22,9 +22,8 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
 from shapeproof.constraints.records.domain import ranges, residue
 from shapeproof.constraints.syntax.text import format_formula, parse_formula
+from shapeproof.wording import listed
 
-_LINE = 88
-"""Maximum length of a line of a spec."""
 _KEYS = ("min", "max", "multiple_of", "one_of")
 
 
@@ -56,7 +55,7 @@ def _reworded(help_: Help, job: Job, relations: list[str]) -> Help | None:
         joint += left
     if joint:
         relations += [text for part in joint if (text := format_formula(part)) not in relations]
-        lines += [f"[{_table(job)}models.{_key(job.model)}]", *_listed("relations", map(_string, relations))]
+        lines += [f"[{_table(job)}models.{_key(job.model)}]", *listed("relations = ", map(json.dumps, relations))]
     return replace(help_, text="\n".join(lines)) if lines else None
 
 
@@ -72,7 +71,7 @@ def _narrowed(name: str, dim: Dim, parts: Sequence[Formula]) -> tuple[Dim, list[
         else:
             left.append(part)
     values = _values(name, dim, bounds, left)
-    demanded = (*parts, *_said(name, dim))
+    demanded = (*parts, *(parse_formula(text) for _, text in conditions(name, dim)))
     kept = [value for value in values or () if all(holds_at(each, {name: value}) for each in demanded)]
     if kept:
         return dim.model_copy(update={"one_of": kept}), []
@@ -86,22 +85,13 @@ def _values(name: str, dim: Dim, bounds: Interval, parts: Sequence[Formula]) -> 
     """Return the values that a dim can then have, if they are few and known."""
     if dim.one_of is not None:
         return dim.one_of
-    if bounds.lower is not None and bounds.lower == bounds.upper:
-        return [bounds.lower]
+    if bounds.single is not None:
+        return [bounds.single]
     for part in parts:
-        ends = [ranges([arg]).get(name, Interval()) for arg in part.args] if isinstance(part, f.Or) else []
-        if ends and all(end.lower is not None and end.lower == end.upper for end in ends):
-            return sorted({end.lower for end in ends if end.lower is not None})
+        values = [ranges([arg]).get(name, Interval()).single for arg in part.args] if isinstance(part, f.Or) else []
+        if values and None not in values:
+            return sorted({value for value in values if value is not None})
     return None
-
-
-def _said(name: str, dim: Dim) -> Iterator[Formula]:
-    """The conditions that the table of a dim declares."""
-    yield from (parse_formula(text) for _, text in demands(name, dim))
-    if dim.min is not None:
-        yield parse_formula(f"{name} >= {dim.min}")
-    if dim.max is not None:
-        yield parse_formula(f"{name} <= {dim.max}")
 
 
 def _entries(before: Dim, after: Dim) -> Iterator[str]:
@@ -109,14 +99,7 @@ def _entries(before: Dim, after: Dim) -> Iterator[str]:
     for key in _KEYS:
         value = getattr(after, key)
         if value != getattr(before, key):
-            yield from _listed(key, map(str, value)) if key == "one_of" else [f"{key} = {value}"]
-
-
-def _listed(key: str, texts: Iterable[str]) -> list[str]:
-    """Return a list as TOML, on one line if it fits."""
-    items = list(texts)
-    line = f"{key} = [{', '.join(items)}]"
-    return [line] if len(line) <= _LINE else [f"{key} = [", *(f"    {text}," for text in items), "]"]
+            yield from listed(f"{key} = ", map(str, value)) if key == "one_of" else [f"{key} = {value}"]
 
 
 def _table(job: Job) -> str:
@@ -125,8 +108,4 @@ def _table(job: Job) -> str:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
-
-
-def _string(text: str) -> str:
-    return json.dumps(text)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)

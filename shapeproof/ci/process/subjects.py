@@ -203,24 +203,19 @@ class _Shared(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text to the other stream."""
         return self._stream.write(text)
 
     def flush(self) -> None:
-        """Flush the other stream."""
         self._stream.flush()
 
     def fileno(self) -> int:
-        """Return the descriptor of the other stream."""
         return self._stream.fileno()
 
     def isatty(self) -> bool:
-        """True if the other stream is a terminal."""
         return self._stream.isatty()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the other stream."""
         return self._stream.encoding
 
 

@@ -158,7 +158,7 @@ def _torch_size(size: int | str, dims: dict[str, Any]) -> Any:
         return size
     derived = parse_size(size)
     dim = dims[derived.name]
-    scaled = dim if derived.factor == 1 else derived.factor * dim
+    scaled = dim if derived.step == 1 else derived.step * dim
     return scaled if derived.offset == 0 else scaled + derived.offset
 
 

@@ -148,11 +148,7 @@ def _importable(folder: str) -> Iterator[str]:
                 yield entry.name
             elif entry.name.isidentifier() and entry.is_dir():
                 starts = [f"__init__{suffix}" for suffix in _SUFFIXES]
-                yield "/".join([entry.name, *(start for start in starts if _exists(os.path.join(entry.path, start)))])
-
-
-def _exists(path: str) -> bool:
-    return state(path) is not None
+                yield "/".join([entry.name, *(start for start in starts if state(os.path.join(entry.path, start)))])
 
 
 def _listed(folder: str) -> Iterator[str]:

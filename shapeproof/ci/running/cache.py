@@ -92,17 +92,11 @@ class Recall:
         return self._installed[path]
 
 
-def recall(job: Job, changed: AbstractSet[str], here: Mapping[str, str]) -> Result | None:
-    """Return the verdict on one job, as `Recall` finds it."""
-    return Recall(changed, here).result(job)
-
-
 def _holds(sources: Mapping[str, str]) -> bool:
     return all(_now(path) == known for path, known in sources.items())
 
 
 def _now(key: str) -> str:
-    """The current digest."""
     known = state(key) if key.startswith("/") and not key.endswith(("/", "/*")) else None
     return digest(key) if known is None else digest_in(key, known)
 

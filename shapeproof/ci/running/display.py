@@ -46,8 +46,6 @@ class Verbosity(Enum):
 
 
 class _Task:
-    """A task in progress."""
-
     def __init__(self, name: str, now: float) -> None:
         self._name, self._begin = name, now
         self._due = now + PATIENCE

@@ -61,7 +61,7 @@ def run_checks(
     recalled = memory.recalled(checks) if memory is not None else {}
     found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
     waiting = [index for index in range(len(checks)) if index not in found]
-    if exit_first and (failed := _first_failed(found)):
+    if exit_first and (failed := next((each for each in found.values() if not each.passed), None)):
         return _with_the_rest(checks, found, f"not run, since {failed.check.name} did not pass")
     answers = executor.run(
         [checks[index].job for index in waiting], lambda place, text: display.tell(checks[waiting[place]].name, text)
@@ -80,10 +80,6 @@ def run_checks(
     except KeyboardInterrupt:
         raise Interrupted(_with_the_rest(checks, found, "not run to its end, since the run was interrupted")) from None
     return _with_the_rest(checks, found, why)
-
-
-def _first_failed(found: Mapping[int, Outcome]) -> Outcome | None:
-    return next((outcome for outcome in found.values() if not outcome.passed), None)
 
 
 def _with_the_rest(checks: Sequence[Check], found: Mapping[int, Outcome], why: str) -> list[Outcome]:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shapeproof.ci.specs.spec_errors import SpecError
 from shapeproof.constraints.errors import Unevaluable, UsageError, nearest
-from shapeproof.constraints.meaning.evaluate import linear
+from shapeproof.constraints.meaning.evaluate import Linear, linear
 from shapeproof.constraints.syntax.text import parse_relation, parse_term
 
 if TYPE_CHECKING:
     from shapeproof.ci.specs.spec import Dim, Model, Operator
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """The size `factor*name + offset`."""
-
-    name: str
-    factor: int = 1
-    offset: int = 0
-
-
-def parse_size(text: str) -> Derived:
-    """Parse a size.
+def parse_size(text: str) -> Linear:
+    """Parse a size: a dim, or a dim with a factor and an offset.
 
     >>> parse_size("2*batch + 1")
-    Derived(name='batch', factor=2, offset=1)
+    Linear(name='batch', step=2, offset=1)
 
     Raises:
         ValueError: the text is neither a dim nor a dim with a factor and an offset.
@@ -36,7 +26,7 @@ def parse_size(text: str) -> Derived:
     form = linear(parse_term(text))
     if form is None or form.step < 1:
         raise ValueError(text)
-    return Derived(*form)
+    return form
 
 
 def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
@@ -46,6 +36,15 @@ def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
     >>> list(demands("n", Dim(max=64, multiple_of=8)))
     [('multiple_of', 'n % 8 == 0')]
     """
+    yield from ((key, text) for key, text in conditions(name, dim) if key not in {"min", "max"})
+
+
+def conditions(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
+    """Yield all conditions of a dim, each with its key."""
+    if dim.min is not None:
+        yield "min", f"{name} >= {dim.min}"
+    if dim.max is not None:
+        yield "max", f"{name} <= {dim.max}"
     if dim.multiple_of is not None:
         yield "multiple_of", f"{name} % {dim.multiple_of} == 0"
     if dim.one_of is not None:

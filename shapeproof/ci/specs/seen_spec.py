@@ -90,7 +90,7 @@ def _lines(kind: Kind, joint: Joint, target: str) -> Iterator[str]:
         low, high = joint.bounds[column]
         yield from (f"[dims.{dim}]", f"min = {low}", f"max = {high}")
         divisor, rest = step(joint, column)
-        if divisor > 1 and rest == 0 and any(_is_about(each, size_names(kind)[column]) for each in believed):
+        if divisor > 1 and rest == 0 and any(each.formula.symbols == {size_names(kind)[column]} for each in believed):
             yield f"multiple_of = {divisor}"
         yield ""
     name = re.sub(r"\W+", "_", target.rpartition(":")[2]).lower()
@@ -104,10 +104,6 @@ def _lines(kind: Kind, joint: Joint, target: str) -> Iterator[str]:
         dims = ", ".join(text if text.isdecimal() else f'"{text}"' for text in sizes.texts[start : start + slot.rank])
         yield f'{slot.name} = {{ dtype = "{slot.dtype}", dims = [{dims}] }}'
         start += slot.rank
-
-
-def _is_about(relation: Relation, name: str) -> bool:
-    return relation.formula.symbols == {name}
 
 
 def _joined(believed: Sequence[Relation], own: Mapping[str, str]) -> Iterator[str]:

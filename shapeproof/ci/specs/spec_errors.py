@@ -96,7 +96,6 @@ def _present(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, ...]
 
 
 def _keys(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[str]:
-    """The keys of the table at a path."""
     node: Mapping[str, Any] = schema
     for key in path:
         node = _resolved(schema, node)

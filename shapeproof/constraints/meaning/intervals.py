@@ -55,6 +55,18 @@ class Interval(NamedTuple):
         """The only integer in the interval; None if the interval has several, or none."""
         return self.lower if self.lower == self.upper else None
 
+    @property
+    def is_nonnegative(self) -> bool:
+        """True if every integer in the interval is at least 0."""
+        return self.lower is not None and self.lower >= 0
+
+    @property
+    def sign(self) -> int:
+        """1 if every integer in the interval is positive, -1 if every one is negative, else 0."""
+        if self.lower is not None and self.lower > 0:
+            return 1
+        return -1 if self.upper is not None and self.upper < 0 else 0
+
     def __neg__(self) -> Interval:
         return Interval(None if self.upper is None else -self.upper, None if self.lower is None else -self.lower)
 
@@ -82,7 +94,6 @@ class Interval(NamedTuple):
         return Interval(*_within_reach(least, greatest))
 
     def __and__(self, other: Interval) -> Interval:
-        """Return the intersection."""
         lower, upper = self.lower, self.upper
         if lower is None or (other.lower is not None and other.lower > lower):
             lower = other.lower
@@ -231,7 +242,7 @@ class Bounds:
         left, right = [self.of(arg) if isinstance(arg, Term) else Interval() for arg in (*node.args, node.args[0])][:2]
         match node.op:
             case "and":
-                uppers = [arg.upper for arg in (left, right) if arg.lower is not None and arg.lower >= 0]
+                uppers = [arg.upper for arg in (left, right) if arg.is_nonnegative]
                 known = [upper for upper in uppers if upper is not None]
                 return Interval(0, min(known, default=None)) if uppers else Interval()
             case "or" | "xor" if min(left.ends()[0], right.ends()[0]) >= (0, 0):

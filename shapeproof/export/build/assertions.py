@@ -15,10 +15,9 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.contract.sizes import readings
+from shapeproof.contract.sizes import readings, relations
 from shapeproof.export.build.clauses import clauses
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
@@ -95,14 +94,8 @@ class _Writer:
         self._graph = program.graph_module.graph
         self._module = program.graph_module
         self._inputs = inputs
-        placeholders = [node for node in self._graph.nodes if node.op == "placeholder"]
-        self._nodes = dict(
-            zip(
-                (leaf.source for leaf in inputs.leaves),
-                placeholders[len(placeholders) - len(inputs.leaves) :],
-                strict=True,
-            )
-        )
+        given = nodes.input_nodes(self._graph, len(inputs.leaves))
+        self._nodes = {leaf.source: node for leaf, node in zip(inputs.leaves, given, strict=True)}
         self._before = next(node for node in self._graph.nodes if node.op != "placeholder")
         self._sizes: dict[tuple[str, int], torch.fx.Node] = {}
         leaves = inputs.leaves
@@ -128,18 +121,12 @@ class _Writer:
 
     def relations(self) -> list[tuple[Formula, str]]:
         """Return `size == term`, and its text, for each input size that is a function of the symbols."""
-        found = []
-        for leaf in self._inputs.leaves:
-            for i, term in enumerate(leaf.terms):
-                node = None if term.is_constant else self._size(leaf.source, i)
-                if node is None or node in self._symbols.values():
-                    continue
-                name = f"{leaf.source}#{i}"
-                self._symbols[name] = node
-                shown = format_formula(
-                    f.eq(t.symbol(name), term), rename=self._inputs.user_names | {name: leaf.size_name(i)}
-                )
-                found.append((f.eq(t.symbol(name), term), shown))
+        found, names = [], self._inputs.user_names
+        for each in relations([leaf.terms for leaf in self._inputs.leaves]):
+            leaf = self._inputs.leaves[each.leaf]
+            self._symbols[each.name] = self._size(leaf.source, each.index)
+            shown = format_formula(each.formula, rename=names | {each.name: leaf.size_name(each.index)})
+            found.append((each.formula, shown))
         return found
 
     def check(self, formula: Formula, text: str) -> None:
@@ -160,17 +147,14 @@ class _Writer:
     def _size(self, source: str, index: int) -> torch.fx.Node:
         placeholder = self._nodes[source]
         if not isinstance(placeholder.meta["val"], torch.Tensor):
-            return placeholder  # type: ignore[no-any-return]
+            return placeholder
         key = (source, index)
         if key not in self._sizes:
             self._sizes[key] = self._call(torch.ops.aten.sym_size.int, placeholder, index)
         return self._sizes[key]
 
     def _call(self, target: Callable[..., Any], *args: Any) -> Any:
-        """Return the node of a call, or the value if no argument is a node."""
-        if not any(isinstance(arg, torch.fx.Node) for arg in args):
-            return target(*args)
-        return nodes.insert_call(self._before, target, args)
+        return nodes.call_before(self._before, target, *args)
 
 
 def _as_inequalities(formula: Formula) -> list[Formula]:

@@ -18,6 +18,7 @@ from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.graph.nodes import tensors_of
 from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.traced import translator_of
@@ -49,7 +50,7 @@ class Bounding:
         return Bounds(
             self._bound(name, tensor)
             for node in self._program.graph.nodes
-            for name, tensor in _tensors(node)
+            for name, tensor in tensors_of(node)
             if any(not self._term(size).symbols <= self._inputs.domain.symbols.keys() for size in tensor.shape)
         )
 
@@ -95,7 +96,7 @@ class Bounding:
         and buffers are held throughout. Temporary memory inside an operator is not counted.
         """
         try:
-            sizes = {storage: self._bytes(tensor) for storage, tensor in self._storages()}
+            sizes = {storage: self._bytes(tensor) for _, storage, tensor in self._storages()}
         except Untranslatable:
             return None
         if None in sizes.values():
@@ -110,11 +111,10 @@ class Bounding:
             peak = max(peak, held)
         return peak
 
-    def _storages(self) -> Iterator[tuple[Any, torch.Tensor]]:
+    def _storages(self) -> Iterator[tuple[torch.fx.Node, Any, torch.Tensor]]:
         for node in self._program.graph.nodes:
-            for _, tensor in _tensors(node):
-                for storage in storages(tensor):
-                    yield storage, tensor
+            for _, tensor in tensors_of(node):
+                yield from ((node, storage, tensor) for storage in storages(tensor))
 
     def _bytes(self, tensor: torch.Tensor) -> int | None:
         term = self._term(tensor.untyped_storage().nbytes())
@@ -125,26 +125,13 @@ class Bounding:
         nodes = list(self._program.graph.nodes)
         place = {node: index for index, node in enumerate(nodes)}
         found: dict[Any, tuple[int, int]] = {}
-        for node in nodes:
+        for node, storage, _ in self._storages():
             held = node.op in {"placeholder", "get_attr"}
             first = 0 if held else place[node]
             last = len(nodes) if held else max([first, *(place[user] for user in node.users)])
-            for _, tensor in _tensors(node):
-                for storage in storages(tensor):
-                    before = found.get(storage, (first, last))
-                    found[storage] = (min(before[0], first), max(before[1], last))
+            before = found.get(storage, (first, last))
+            found[storage] = (min(before[0], first), max(before[1], last))
         return found
-
-
-def _tensors(node: torch.fx.Node) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors that a node returns, each with a unique name: `unbind[0]`."""
-    value = node.meta.get("val")
-    if isinstance(value, torch.Tensor):
-        yield node.name, value
-    elif isinstance(value, tuple | list):
-        for index, each in enumerate(value):
-            if isinstance(each, torch.Tensor):
-                yield f"{node.name}[{index}]", each
 
 
 def short_dtype(dtype: torch.dtype) -> str:

@@ -65,19 +65,13 @@ def _changed(
     """Yield each graph of the program and its bodies in which `change` has changed a slice; recompile it afterwards."""
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):
-        changed = [change(_Slice(node, translator, facts)) for node in _slices(module.graph)]
+        changed = [change(_Slice(node, translator, facts)) for node in nodes.calls_of(module.graph, *_SLICES)]
         if any(changed):
             yield module.graph
             module.recompile()
 
 
-def _slices(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    return [node for target in _SLICES for node in graph.find_nodes(op="call_function", target=target)]
-
-
 class _Slice:
-    """One slice of a program."""
-
     def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
         self._node, self._size, self._facts = node, translator.size, facts
         self._made: list[torch.fx.Node] = []

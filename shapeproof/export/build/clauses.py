@@ -22,7 +22,7 @@ def clauses(formula: Formula) -> Sequence[Formula]:
     >>> from shapeproof.constraints.terms import symbol
     >>> n, m = symbol("n"), symbol("m")
     >>> clauses(f.disjunction(f.eq(n, 0), f.conjunction(f.ne(n, 0), f.ge(m, 2))))
-    (n == 0 or m >= 2,)
+    (m >= 2 or n == 0,)
     """
     found = _clauses(formula) if formula.total else None
     return (formula,) if found is None else found

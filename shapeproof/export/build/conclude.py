@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.formulas import Formula, connected
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Origin
 from shapeproof.export.build.accepted.contract import Requirements
@@ -87,7 +87,7 @@ def conclude(
         # Law: in the declared domain, a returned program does what eager does, or refuses the input.
         if not unasserted and jump is None and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
-            outward = shipped(inputs, contract, contract.guards_by_node(traced), found.main.trial.checks)
+            outward = shipped(inputs, contract, contract.guards(traced), found.main.trial.checks)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs) if program is not None else None
@@ -223,10 +223,4 @@ def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
 
 def _implied(formula: Formula, by: Sequence[Formula]) -> bool:
     """True if others imply the formula; only formulas that share symbols with it, directly or not, are consulted."""
-    about, rest = formula.symbols, list(by)
-    near = [other for other in rest if other.symbols & about or not other.symbols]
-    while near:
-        about = about.union(*(other.symbols for other in near))
-        rest = [other for other in rest if other not in near]
-        near = [other for other in rest if other.symbols & about]
-    return implied(formula, Facts([other for other in by if other not in rest]))
+    return implied(formula, Facts(connected(formula.symbols, by)))

@@ -46,7 +46,7 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):
         checking = _checking(module.graph)
-        for node in _calls(module.graph, *_EXTREMES):
+        for node in nodes.calls_of(module.graph, *_EXTREMES):
             _settle(node, translator, facts, checking)
         for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
             _divide_by_one(node)
@@ -55,15 +55,10 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
         module.recompile()
 
 
-def _calls(graph: torch.fx.Graph, *targets: Any) -> list[torch.fx.Node]:
-    """Return the calls of some functions, in the order of the graph."""
-    return [node for node in graph.nodes if node.op == "call_function" and node.target in targets]
-
-
 def _checking(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """Return the nodes that assertions are computed from: they enforce the facts, which must not rewrite them."""
     found = set[torch.fx.Node]()
-    rest = _calls(graph, symbols.ASSERTION)
+    rest = nodes.calls_of(graph, symbols.ASSERTION)
     while rest:
         node = rest.pop()
         if node not in found:

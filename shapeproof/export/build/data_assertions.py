@@ -6,8 +6,8 @@ number that the outermost graph does not hold, are returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import functools
+from collections.abc import Iterable
 
 import torch
 
@@ -77,10 +77,7 @@ def _after(node: torch.fx.Node) -> torch.fx.Node:
 
 
 def _write(answer: Formula, numbers: dict[str, _Number], before: torch.fx.Node) -> None:
-    def call(target: Callable[..., Any], *args: Any) -> Any:
-        plain = not any(isinstance(arg, torch.fx.Node) for arg in args)
-        return target(*args) if plain else nodes.insert_call(before, target, args)
-
+    call = functools.partial(nodes.call_before, before)
     read = {
         name: node if index is None else call(torch.ops.aten.sym_size.int, node, index)
         for name, (node, index) in numbers.items()

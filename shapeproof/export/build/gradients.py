@@ -7,7 +7,6 @@ eager has of gradients beside the operators of the program (an autograd.Function
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.autograd import has_hooks, recorded
-from shapeproof.export.shim.modules import put
+from shapeproof.export.shim.modules import module_around
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.export.trace.traced import translator_of
 
@@ -61,7 +60,12 @@ def joint_report(program: VerifiedProgram) -> Report:
     inputs = program.taken_apart.inputs
     wanted, tangents = _wanted(program, inputs)
     run = _Differentiated(replay.module_of(program), wanted)
-    return verified(_joint(run, inputs), _with(inputs, program, tangents))
+
+    def joint(state: dict[str, torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tangents = kwargs.pop(TANGENTS)
+        return recorded(run, state, args, kwargs, tangents)
+
+    return verified(module_around(joint, run.state, _taken(inputs)), _with(inputs, program, tangents))
 
 
 def _refuse(program: VerifiedProgram) -> None:
@@ -126,15 +130,11 @@ def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
 
 def _result_sizes(program: VerifiedProgram) -> list[tuple[Term, ...]]:
     translator = translator_of(program)
-    noted = list(map(nodes.metadata, leaves(_output(program))))
+    noted = list(map(nodes.metadata, leaves(program.graph.output_node().args[0])))
     return [
         tuple(translator.size(size) for size in each.shape) if isinstance(each, torch.Tensor) else ()
         for each in noted[len(noted) - len(program.graph_signature.user_outputs) :]
     ]
-
-
-def _output(program: VerifiedProgram) -> Any:
-    return program.graph.output_node().args[0]
 
 
 def _like(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -203,24 +203,6 @@ class _Differentiated:
 
 def _fresh_leaf(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().requires_grad_()
-
-
-def _joint(run: _Differentiated, inputs: Inputs) -> torch.nn.Module:
-    """A module that takes what the model takes, and by name the gradients of the results.
-
-    Its tensors have the names that they have in the model. All else is kept out of it, so that a copy is cheap.
-    """
-
-    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        state = {name: functools.reduce(getattr, name.split("."), self) for name in run.state}
-        return recorded(run, state, args, {name: kwargs[name] for name in kwargs if name != TANGENTS}, kwargs[TANGENTS])
-
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    forward.__signature__ = inspect.Signature([own, *_taken(inputs)])  # type: ignore[attr-defined]
-    module: torch.nn.Module = type("Joint", (torch.nn.Module,), {"forward": forward})()
-    for name, tensor in run.state.items():
-        put(module, name, tensor)
-    return module
 
 
 def _taken(inputs: Inputs) -> Iterator[inspect.Parameter]:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.declare.inputs import Inputs, Leaf, declare
+from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.shim.inputs import binding
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.seen import Seen
@@ -65,7 +64,12 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
     profile = _profile(mod, plain, seen)
     varying = dict(zip(size_names(profile.kind), profile.joint.varying, strict=True))
     leaves = {leaf.source: leaf for leaf in plain.leaves}
-    shapes = binding.map_shapes(mod, args, plain.kwargs, None, lambda source, _: _entry(leaves[source], varying))
+
+    def entry(source: str, _: Any) -> Any:
+        leaf = leaves[source]
+        return leaf.automatic(lambda index: varying[leaf.size_name(index)])
+
+    shapes = binding.map_shapes(mod, args, plain.kwargs, None, entry)
     inputs = declare(mod, args, kwargs, shapes, constraints, where)
     return replace(inputs, anchors=(*inputs.anchors, *_points(inputs, profile))), profile
 
@@ -113,14 +117,6 @@ def _constants(joint: Joint, kind: Kind, example: Sequence[str | None]) -> Itera
             yield f"`{slot.name}` with more than one value; the example has {text}"
         else:
             yield from (f"`{slot.name}` = {other}; the example has {text}" for other in sorted(texts - {text}))
-
-
-def _entry(leaf: Leaf, varying: dict[str, bool]) -> Any:
-    """Return Dim.AUTO for each size that varied."""
-    if leaf.is_tensor:
-        dims = {i: Dim.AUTO for i in range(len(leaf.terms)) if varying[leaf.size_name(i)]}
-        return dims or None
-    return Dim.AUTO if leaf.terms and varying[leaf.name] else None
 
 
 def _points(inputs: Inputs, profile: Profile) -> list[dict[str, int]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import Unevaluable, UsageError
@@ -80,6 +81,11 @@ class Leaf:
     def size_name(self, index: int) -> str:
         """Return the user's name for a size: `x.shape[0]`, or `n` for an int input."""
         return f"{self.name}.shape[{index}]" if self.is_tensor else self.name
+
+    def automatic(self, varies: Callable[[int], bool]) -> Any:
+        """Return an entry of dynamic_shapes: Dim.AUTO for the sizes that vary, by their indexes."""
+        hints = {index: Dim.AUTO for index in range(len(self.terms)) if varies(index)}
+        return (hints or None) if self.is_tensor else hints.get(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +282,8 @@ class _Reader:
         elif entry is None:
             return leaf
         else:
-            message = (
-                f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({type(leaf.example).__name__})"
-            )
-            raise UsageError(message)
+            kind = type(leaf.example).__name__
+            raise UsageError(f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({kind})")
         read = zip(sizes, map(dims.read, listed), strict=True)
         terms = [self._term(leaf, index, size, dim) for index, (size, dim) in enumerate(read)]
         layout = getattr(leaf.example, "layout", torch.strided)
@@ -440,7 +444,6 @@ def _fixed_size(name: str, size: int | None, declared: int, *, signed: bool) -> 
 
 
 def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: int | None) -> Any:
-    """Return the input at a point."""
     if not leaf.is_tensor:
         return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
     sizes = [evaluate(term, point) for term in leaf.terms]

@@ -20,15 +20,13 @@ from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges, residue
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_formula
-from shapeproof.constraints.terms import Symbol, Term, symbol
+from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
 from shapeproof.export.shim.inputs import dims
 from shapeproof.export.shim.inputs.dims import Hint, NamedDim, declaration_text, hint_within
 from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.solver.learned.substitution import substitute
-
-_LINE = 88
-"""Maximum length of a line of code."""
+from shapeproof.wording import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,6 @@ class _Form:
     bounds: Interval = field(default_factory=Interval)
 
     def dim(self) -> Any:
-        """Return the root as a Dim."""
         return Dim(str(self.root), min=self.bounds.lower, max=self.bounds.upper)
 
     def entry(self) -> Any:
@@ -107,7 +104,7 @@ class _Writer:
             self._lines[name] = (root, step, offset)
             ends = [formula for formula in self._inputs.domain.formulas if formula.symbols == {name}]
             term = step * symbol(root) + offset
-            others = [_substituted(each, name, term) for each in (*left, *ends) if each is not part]
+            others = [substitute(each, {name: term}) for each in (*left, *ends) if each is not part]
             left = [each for each in others if each is not f.TRUE]
         return left
 
@@ -162,7 +159,6 @@ class _Writer:
         self._texts += [format_formula(part) for part in parts]
 
     def declarations(self) -> Declarations:
-        """Return the declarations."""
         for name, (root, step, offset) in self._lines.items():
             known = self._forms.get(root, _Form(root, 1, 0, self._declared.get(root, Interval())))
             self._forms[name] = known.after(step, offset)
@@ -170,7 +166,7 @@ class _Writer:
         shapes = self._inputs.remade(lambda source, entry: self._changed(self._leaves[source], entry))
         constraints = (*self._inputs.constraints, *self._texts)
         if self._texts:
-            self._code += _listed([f'"{text}"' for text in constraints])
+            self._code += listed("constraints=", [f'"{text}"' for text in constraints])
         return Declarations(shapes, constraints, tuple(self._code))
 
     def _changed(self, leaf: Leaf, entry: Any) -> Any:
@@ -188,7 +184,6 @@ class _Writer:
         return None if all(dim is None for dim in changed) else tuple(changed)
 
     def _mark(self, leaf: Leaf, index: int, mark: Mark) -> Any:
-        """Return the entry that replaces a mark."""
         (name,) = leaf.terms[index].symbols
         form = self._forms.get(name)
         bounds = self._declared.get(name, Interval()) if form is None else form.bounds
@@ -220,17 +215,12 @@ def _one_value(parts: Sequence[Formula], declared: Interval) -> int | None:
     bounds = declared
     for interval in ranges(parts).values():
         bounds &= interval
-    return bounds.lower if bounds.lower == bounds.upper else None
+    return bounds.single
 
 
 def _is_natural(bounds: Interval) -> bool:
     """True if no bound is negative; a Dim hint takes no negative bound."""
     return all(end is None or end >= 0 for end in (bounds.lower, bounds.upper))
-
-
-def _substituted(formula: Formula, name: str, term: Term) -> Formula:
-    replaced = substitute(formula, {name: term})
-    return replaced if isinstance(replaced, Formula) else formula
 
 
 def _solved(part: Formula, name: str, root: str) -> tuple[int, int] | None:
@@ -246,15 +236,8 @@ def _solved(part: Formula, name: str, root: str) -> tuple[int, int] | None:
 
 
 def _within(root: str, step: int, offset: int, bounds: Interval) -> _Form:
-    """Return the form `step*root + offset` within the bounds."""
     lower = max(0, -((offset - (bounds.lower or 0)) // step))
     upper = None if bounds.upper is None else (bounds.upper - offset) // step
     return (
         _Form(None, 0, step * lower + offset) if lower == upper else _Form(root, step, offset, Interval(lower, upper))
     )
-
-
-def _listed(texts: Sequence[str]) -> list[str]:
-    """Return the argument `constraints` as code, on one line if it fits."""
-    line = f"constraints=[{', '.join(texts)}]"
-    return [line] if len(line) <= _LINE else ["constraints=[", *(f"    {text}," for text in texts), "]"]

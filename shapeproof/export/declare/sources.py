@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.declare.inputs import Inputs, Leaf, declare
@@ -109,11 +108,8 @@ class Sources:
         return {leaf.source: self._entry(leaf) for leaf in leaves}
 
     def _entry(self, leaf: Leaf) -> Any:
-        named = [entry for entry in self.entries if leaf.terms and entry.matches(leaf.source)]
-        if not leaf.is_tensor:
-            return Dim.AUTO if named else None
-        dims = {i: Dim.AUTO for i in range(len(leaf.terms)) if any(each.dim in {None, i} for each in named)}
-        return dims or None
+        named = {entry.dim for entry in self.entries if leaf.terms and entry.matches(leaf.source)}
+        return leaf.automatic(lambda index: bool(named & {None, index} if leaf.is_tensor else named))
 
     def in_vain(self, leaves: Iterable[Leaf]) -> list[str]:
         """Describe the entries that name no size.

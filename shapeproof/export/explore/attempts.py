@@ -74,6 +74,10 @@ class Attempts:
         finally:
             trial.leave()
 
+    def takes_example(self, traced: Traced) -> bool:
+        """True if a trace takes the example's decisions."""
+        return traced.trial.takes({**self.observed, **(self.inputs.example or {})})
+
     def observe(self, domain: Facts) -> bool:
         """Record the numbers that the example's data give, to take their side; True if torch determines any number."""
         if self.inputs.example is None:

@@ -221,6 +221,20 @@ class Exploration:
         """True if no finding concerns a point. A program on torch's general path may not serve its traced point."""
         return all(holds_at(finding.outside, point) for finding in self.findings)
 
+    def seen_to_differ(self, decision: Decision) -> Mapping[str, int] | None:
+        """Return sizes that a question's other answer led to and at which the program differed from eager, or None."""
+        for finding in self.findings:
+            witness = finding.witness
+            if (
+                finding.outcome is Outcome.DIFFERS
+                and finding.asked is decision.formula
+                and witness is not None
+                and decision.formula.symbols <= witness.keys()
+                and not holds_at(decision.taken, witness)
+            ):
+                return witness
+        return None
+
     def wrong_guesses(self) -> frozenset[Formula]:
         """Return questions that the program answered against torch's fallback, where its answer fails in the domain."""
         asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}

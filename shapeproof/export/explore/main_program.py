@@ -76,7 +76,7 @@ class MainProgram:
         point = self._accepted(domain, example, tried)
         traced = None if point is None else self._trace_apart(domain, point)
         first = None if traced is None or traced.program is None else traced
-        if first is not None and first.trial.takes({**self._attempts.observed, **example}):
+        if first is not None and self._attempts.takes_example(first):
             return first
         second = self._attempts.at(domain, example, self._oblivious)
         if second.program is None:
@@ -111,7 +111,7 @@ class MainProgram:
         if seen is None:
             return None
         main = as_main(seen, domain) or self._attempts.at(narrowed(domain, seen.domain), seen.point)
-        serves = main.trial.takes({**self._attempts.observed, **example}) or self._judge.same(main, seen.at_example)
+        serves = self._attempts.takes_example(main) or self._judge.same(main, seen.at_example)
         if main.program is None or not serves:
             return None
         self.adopted, self.settled_for = seen.domain, bool(seen.tied)
@@ -151,10 +151,7 @@ class MainProgram:
                 continue
             tried.append(point)
             third = self._attempts.at(domain, point, self._oblivious)
-            if third.program is not None and (
-                third.trial.takes({**self._attempts.observed, **(self._attempts.inputs.example or {})})
-                or self._judge.same(third, example)
-            ):
+            if third.program is not None and (self._attempts.takes_example(third) or self._judge.same(third, example)):
                 return third
         return example
 

@@ -42,7 +42,7 @@ def settled_by_checks(told: Sequence[Finding], found: Exploration, explorer: Exp
 
 def _asking_less(about_data: Sequence[Finding], trial: Trial) -> list[Narrowing]:
     """Return the operators' checks; none if these ask for more, or if they leave a branch of the model open."""
-    checks = list(_guessed(trial)) if about_data else []
+    checks = list(_guessed(trial))
     passing = trial.known.assuming(*(check.requirement for check in checks))
     open_ = [finding for finding in about_data if not implied(finding.requirement, passing)]
     return checks if open_ and not any(finding.decision.of_the_model for finding in open_) else []

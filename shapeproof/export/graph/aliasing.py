@@ -58,14 +58,10 @@ def _written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
     for node in graph.nodes:
         for value in leaves(node.meta.get("val")):
             for storage in storages([value]):
-                seen.setdefault(storage, set()).add(_lies(value))
+                lies = tuple(map(str, (value.shape, value.stride(), value.storage_offset())))
+                seen.setdefault(storage, set()).add(lies)
     writing = ((node, each) for node in graph.nodes for each in nodes.changed_operands(node))
     return next((node for node, each in writing if any(len(seen[s]) > 1 for s in storages(each.meta.get("val")))), None)
-
-
-def _lies(tensor: torch.Tensor) -> Any:
-    """Return the sizes, strides and offset of a tensor, as text."""
-    return tuple(map(str, (tensor.shape, tensor.stride(), tensor.storage_offset())))
 
 
 class _Watched:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,25 +26,44 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
 
 
+def said(node: torch.fx.Node) -> str:
+    """Return a node in words, with the user's line: "`add` (net.py:12 `x + y`)"."""
+    where = line_of(node)
+    return f"`{node.name}`" + (f" ({Path(where.file).name}:{where.line} `{where.text.strip()}`)" if where else "")
+
+
 def metadata(value: Any) -> Any:
     """Return the metadata of a node: its value in the trace; anything but a node is its own value."""
     return value.meta.get("val") if isinstance(value, torch.fx.Node) else value
 
 
+def tensors_of(node: torch.fx.Node) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors that a node returns, each with a unique name: `unbind[0]`."""
+    value = metadata(node)
+    if isinstance(value, torch.Tensor):
+        yield node.name, value
+    elif isinstance(value, tuple | list):
+        for index, each in enumerate(value):
+            if isinstance(each, torch.Tensor):
+                yield f"{node.name}[{index}]", each
+
+
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of a program's custom operators, those in its bodies included."""
-    every = (node for each in graph_modules(module) for node in each.graph.nodes)
-    called = (node.target for node in every if node.op == "call_function")
-    return list(dict.fromkeys(target.name() for target in called if schemas.is_foreign(target)))
+    return list(dict.fromkeys(node.target.name() for node in _calls(module) if schemas.is_foreign(node.target)))
 
 
 def counts_writes(module: torch.fx.GraphModule) -> bool:
     """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics."""
-    every = (node for each in graph_modules(module) for node in each.graph.nodes if node.op == "call_function")
     return not any(
         schemas.is_foreign(node.target) or schemas.updates_statistics(node.target, node.args, node.kwargs)
-        for node in every
+        for node in _calls(module)
     )
+
+
+def _calls(module: torch.fx.GraphModule) -> Iterator[Any]:
+    every = (node for each in graph_modules(module) for node in each.graph.nodes)
+    return (node for node in every if node.op == "call_function")
 
 
 def mutates(graph: torch.fx.Graph) -> bool:
@@ -109,6 +129,23 @@ def _always_counts(target: Any) -> bool:
     if schema is None or not any("Tensor" in str(given.type) for given in schema.returns):
         return False
     return not schemas.is_view_operator(target, pure=True) and known_of(target).copies is None
+
+
+def calls_of(graph: torch.fx.Graph, *targets: Any) -> list[torch.fx.Node]:
+    """Return the calls of some functions, in the order of the graph."""
+    return [node for node in graph.nodes if node.op == "call_function" and node.target in targets]
+
+
+def input_nodes(graph: torch.fx.Graph, count: int) -> list[torch.fx.Node]:
+    """Return the placeholders of the flat inputs, which follow those of parameters and buffers."""
+    placeholders = graph.find_nodes(op="placeholder")
+    return list(placeholders[len(placeholders) - count :])
+
+
+def call_before(before: torch.fx.Node, target: Callable[..., Any], *args: Any) -> Any:
+    """Return the node of a call, inserted before a node, or the value if no argument is a node."""
+    plain = not any(isinstance(arg, torch.fx.Node) for arg in args)
+    return target(*args) if plain else insert_call(before, target, args)
 
 
 def insert_call(

@@ -22,7 +22,6 @@ Rule = Callable[[Call], list[Formula]]
 
 
 def _rows(call: Call, index: int = 0) -> Term | None:
-    """Return the number of rows of a result."""
     result = call.result(index)
     return result.sizes[0] if result is not None and result.sizes else None
 

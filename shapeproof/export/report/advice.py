@@ -40,7 +40,7 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str]) -> tuple[He
     parts = [part for each in needed for part in each.conjuncts]
     there = _there(finding, parts, trial)
     passing = known.assuming(*parts)
-    if there is None or not _settles(passing, finding.requirement):
+    if there is None or not (isinstance(find(f.TRUE, passing), dict) and implied(finding.requirement, passing)):
         return ()
     checks = (f"torch._check({check_text(part, there.names, trial.flags)})" for part in parts)
     line = f"before {short(there.file)}:{there.line}{there.means}"
@@ -78,7 +78,11 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
     taken = [(name, trial.origins[name]) for name in nameless if name in trial.origins]
     numbers = [(name, each.user, each.number) for name, each in taken if each.user and each.number]
     where = numbers[0][1] if numbers and len(asked) == 1 else finding.decision.where
-    if where is None or len(numbers) < len(nameless) or not all(map(_is_writable, parts)):
+    if (
+        where is None
+        or len(numbers) < len(nameless)
+        or not all(isinstance(node, _WRITABLE) for part in parts for node in postorder(part))
+    ):
         return None
     line = statement_of(where.file, where.line)
     bindings, means = [], []
@@ -89,15 +93,6 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
         bindings.append(f"{names[name]} = {number.expression}")
         means.append(f", where `{names[name]}` then stands for `{number.written}`")
     return _There(where.file, line, names, bindings, "".join(means))
-
-
-def _settles(passing: Facts, required: Formula) -> bool:
-    """True if the facts behind a check imply the requirement, and some data pass the check."""
-    return isinstance(find(f.TRUE, passing), dict) and implied(required, passing)
-
-
-def _is_writable(formula: Formula) -> bool:
-    return all(isinstance(node, _WRITABLE) for node in postorder(formula))
 
 
 def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str] = ()) -> str:

@@ -237,7 +237,6 @@ def _identify(finding: Finding) -> str:
 
 
 def _form(formula: Formula) -> str:
-    """Return the form of a requirement."""
     match formula:
         case f.Compare("==", term) if _divisor(term) is not None:
             return "divides"
@@ -259,8 +258,6 @@ def _divisor(term: t.Term) -> tuple[t.Term, int] | None:
                 for value in (numerator, -numerator):
                     if term is t.modulo(value, divisor) or term is -t.modulo(value, divisor):
                         return value, divisor.constant_value
-            case _:
-                continue
     return None
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.export.explore.findings import Exploration, Outcome
+from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.trace.trial import Step
 from shapeproof.wording import line_text, values_text
 
@@ -86,10 +85,8 @@ def size_oblivious(found: Exploration, status: str, names: Mapping[str, str]) ->
         names: the user's name of each symbol.
     """
     trial = found.main.trial
-    steps = [*trial.steps, *trial.harmless]
-    one_path = status == "proved" and all(step.decision.kind is not Kind.BRANCH for step in steps)
-    made = (step for step in steps if step.decision.kind is Kind.ASSUMED)
-    assumed = [_assumption(found, step, names, proved=one_path) for step in made]
+    one_path = status == "proved" and not trial.of_kind(Kind.BRANCH)
+    assumed = [_assumption(found, step, names, proved=one_path) for step in trial.of_kind(Kind.ASSUMED)]
     assumed += [
         Assumption(_text(each, names, taken=False), None, None, *_at(each)) for each in trial.questions.against.values()
     ]
@@ -100,26 +97,11 @@ def _assumption(found: Exploration, step: Step, names: Mapping[str, str], *, pro
     decision = step.decision
     if step.fallback != decision.outcome:  # the program was traced the other way
         return Assumption(_text(decision, names, taken=step.fallback is None), None, None, *_at(decision))
-    text, seen = _text(decision, names, taken=True), _seen_to_differ(found, decision)
+    text, seen = _text(decision, names, taken=True), found.seen_to_differ(decision)
     if seen is not None:
         named = {names.get(name, name): size for name, size in seen.items()}
         return Assumption(text, harmless=False, witness=named, where=decision.where, operator=decision.operator)
     return Assumption(text, True if proved else None, None, *_at(decision))
-
-
-def _seen_to_differ(found: Exploration, decision: Decision) -> Mapping[str, int] | None:
-    """Return sizes at which the assumption does not hold and the program was seen to differ from eager; or None."""
-    for finding in found.findings:
-        witness = finding.witness
-        if (
-            finding.outcome is Outcome.DIFFERS
-            and finding.asked is decision.formula
-            and witness is not None
-            and decision.formula.symbols <= witness.keys()
-            and not holds_at(decision.taken, witness)
-        ):
-            return witness
-    return None
 
 
 def _joined(assumptions: Sequence[Assumption]) -> Iterator[Assumption]:

@@ -134,7 +134,6 @@ class RegionMap(Sequence[str]):
 
 
 def _shown(interval: Interval) -> Sequence[int]:
-    """Return the sizes to draw."""
     low = 0 if interval.lower is None else interval.lower
     high = low + UNBOUNDED if interval.upper is None else interval.upper
     return range(low, high + 1, max(1, -(-(high + 1 - low) // CELLS)))

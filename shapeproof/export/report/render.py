@@ -9,7 +9,7 @@ import linecache
 import textwrap
 from typing import TYPE_CHECKING
 
-from shapeproof.wording import first_line, short
+from shapeproof.wording import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,8 +118,3 @@ def _fitting(line: str, width: int) -> str:
 
 def _wrap(text: str, width: int, indent: str) -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def said_by(error: BaseException) -> str:
-    """Return the first line of an error, or its type if it has no message."""
-    return first_line(error) or type(error).__name__

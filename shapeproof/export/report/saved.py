@@ -49,8 +49,6 @@ class _Regions:
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """What a saved report consists of."""
-
     format: Literal[3]
     status: Literal["proved", "refuted", "undecided", "vacuous"]
     domain: tuple[str, ...]

@@ -14,7 +14,7 @@ from shapeproof.constraints.formulas import Compare, Formula
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.constraints.terms import FloorDiv, Term, constant, modulo, symbol
+from shapeproof.constraints.terms import FloorDiv, constant, modulo, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.solver.learned.substitution import substitute
 
@@ -57,17 +57,14 @@ def _of_sizes(formula: Formula, sources: dict[str, _Source]) -> Formula:
             linear = _linear(formula, name, source)
             formula = formula if linear is None else linear
         if name in formula.symbols:
-            replaced = substitute(formula, {name: size // constant(source.step)})
-            formula = replaced if isinstance(replaced, Formula) else formula
+            formula = substitute(formula, {name: size // constant(source.step)})
     return formula
 
 
 def _linear(formula: Compare, name: str, source: _Source) -> Formula | None:
     """Multiply a comparison by the step and express it by the size, if it is linear in the symbol; else return None."""
     rest, one = (substitute(formula.term, {name: constant(value)}) for value in (0, 1))
-    if not isinstance(rest, Term) or not isinstance(one, Term) or not (one - rest).is_constant:
-        return None
     factor = one - rest
-    if factor * symbol(name) + rest is not formula.term:
+    if not factor.is_constant or factor * symbol(name) + rest is not formula.term:
         return None
     return f.compare(formula.op, source.step * rest + factor * (symbol(source.size) - constant(source.offset)))

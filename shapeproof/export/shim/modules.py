@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -67,8 +69,29 @@ def _inside(value: Any) -> Any:
     return held if type(held) is dict else None
 
 
-def put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
-    """Register a tensor under its dotted name."""
+def module_around(
+    run: Callable[[dict[str, torch.Tensor], tuple[Any, ...], dict[str, Any]], Any],
+    tensors: Mapping[str, torch.Tensor],
+    taken: Iterable[inspect.Parameter],
+) -> torch.nn.Module:
+    """Return a module that takes some parameters and gives what `run` gives for its tensors, by name, and its inputs.
+
+    Its tensors keep their dotted names. It holds nothing else, so copies are cheap.
+    """
+
+    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        own: dict[str, Any] = {name: functools.reduce(getattr, name.split("."), self) for name in tensors}
+        return run(own, args, kwargs)
+
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    forward.__signature__ = inspect.Signature([itself, *taken])  # type: ignore[attr-defined]
+    module: torch.nn.Module = type("Around", (torch.nn.Module,), {"forward": forward})()
+    for name, tensor in tensors.items():
+        _put(module, name, tensor)
+    return module
+
+
+def _put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
     *parents, name = path.split(".")
     for parent in parents:
         if not hasattr(module, parent):

@@ -40,7 +40,7 @@ from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.doubles import literal
 from shapeproof.export.shim.numbers.sym_nodes import exact, powers
-from shapeproof.export.shim.numbers.symbols import is_condition, value_range
+from shapeproof.export.shim.numbers.symbols import value_range
 from shapeproof.export.source import frames
 from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.source.places import Place
@@ -144,7 +144,7 @@ class ProofShapeEnv(SizeSymbols):
         return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
 
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
-        if not is_condition(expr):
+        if not _is_condition(expr):
             return literal(self.trial.value(self.translator.number(expr), self._place))
         return sympy.true if self._side(expr, fallback=fallback, size_oblivious=size_oblivious) else sympy.false
 
@@ -262,7 +262,7 @@ class ProofShapeEnv(SizeSymbols):
             return expr
         self._keep_apart()
         try:
-            if not is_condition(expr):
+            if not _is_condition(expr):
                 term = self.translator.term(expr)
                 return sympy.Integer(term.constant_value) if term.is_constant else None
             known = self.trial.settled(self.translator.formula(expr))
@@ -289,3 +289,7 @@ class ProofShapeEnv(SizeSymbols):
     def _place(self) -> Place:
         operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)
         return frames.place(operator, self.read if self.trial.origins else None)
+
+
+def _is_condition(expr: sympy.Basic) -> bool:
+    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)

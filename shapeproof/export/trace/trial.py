@@ -196,6 +196,10 @@ class Trial:
         """True if the region is still the whole domain of the trace."""
         return not (self.steps or self.learned or self._oblivious or self._outside)
 
+    def of_kind(self, kind: Kind) -> list[Step]:
+        """Return the decisions of a kind, those without effect last."""
+        return [step for step in (*self.steps, *self.harmless) if step.decision.kind is kind]
+
     @property
     def ignores_layouts(self) -> bool:
         """True if a tensor may have another layout in eager, or share its storage there, without any effect so far."""

@@ -16,7 +16,7 @@ import torch
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.constraints.meaning.compiled import compiled
 from shapeproof.constraints.meaning.evaluate import evaluate
-from shapeproof.constraints.terms import Term
+from shapeproof.constraints.terms import Term, constant
 from shapeproof.contract.sizes import SizeGuard
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.build.static.rows import Rows
@@ -133,7 +133,7 @@ def padding_of(program: VerifiedProgram, names: Sequence[str], corners: Sequence
     leak = _leak(program, rows)
     found = Padding(
         "proved" if leak is None else "tried",
-        "" if leak is None else _said(leak),
+        "" if leak is None else nodes.said(leak),
         (),
         padded,
         contract.size_guard(),
@@ -180,15 +180,10 @@ def _result_sizes(rows: Rows, node: Any, varying: Varying, known: set[str]) -> t
     if isinstance(value, torch.Tensor):
         sizes = rows.sizes(value)
         if all(not varying.term(size) or size.symbols <= known for size in sizes):
-            return tuple(size if varying.term(size) else _constant_like(size) for size in sizes)
+            return tuple(size if varying.term(size) else constant(0) for size in sizes)  # 0: nothing is cut
     elif not isinstance(node, torch.fx.Node) or not rows.varies(node):
         return None
     raise UsageError(f"the result `{node}` is a size that padding changes")
-
-
-def _constant_like(size: Term) -> Term:
-    """Return a size along which nothing is cut."""
-    return size - size
 
 
 def _reads_zero(rows: Rows, node: torch.fx.Node) -> bool:
@@ -203,13 +198,6 @@ def _reads_zero(rows: Rows, node: torch.fx.Node) -> bool:
     while index.op == "call_function" and str(index.target).startswith(_KEEPING_VALUES) and rows.apart(index):
         index = index.args[0]
     return index.op == "placeholder" and size.is_constant and size.constant_value >= 1
-
-
-def _said(node: torch.fx.Node) -> str:
-    where = nodes.line_of(node)
-    return f"`{node.name}`" + (
-        f" ({where.file.rpartition('/')[2]}:{where.line} `{where.text.strip()}`)" if where else ""
-    )
 
 
 # ---------------------------------------------------------------------- trials

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from shapeproof.serve.padded.plans import Point
+from shapeproof.serve.padded.plans import Point, dominates
 
 PAIRS = 16
 """At how many pairs of sizes a program is tried, the first of each bucket first."""
@@ -32,16 +32,8 @@ def pairs(corners: Sequence[Point], least: Point) -> Iterator[tuple[Point, Point
             rounds[number].append((point, corner))
         rounds[3] += [(point, other) for point in (below, between) for other in corners[-1:]]
     found = dict.fromkeys(pair for each in rounds for pair in each)
-    fitting = ((point, corner) for point, corner in found if _lies_below(point, corner))
+    fitting = ((point, corner) for point, corner in found if point != corner and dominates(corner, point))
     yield from list(fitting)[:PAIRS]
-
-
-def _lies_below(point: Point, corner: Point) -> bool:
-    return point != corner and all(low <= size for low, size in zip(point, corner, strict=True))
-
-
-def _as_they_are(tensor: torch.Tensor, _: torch.Generator) -> torch.Tensor:
-    return tensor
 
 
 def _times(factor: int) -> Change:
@@ -67,5 +59,5 @@ def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return drawn.to(tensor.device, tensor.dtype)
 
 
-VALUES: Sequence[Change] = (_as_they_are, _times(1000), _times(-1000), _drawn, _drawn)
+VALUES: Sequence[Change] = (lambda tensor, _: tensor, _times(1000), _times(-1000), _drawn, _drawn)
 """What becomes of the values that are made up like the example's."""

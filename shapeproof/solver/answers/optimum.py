@@ -36,22 +36,17 @@ def least_upper_bound(term: Term, facts: Facts) -> int | Undecided | None:
     49
     """
     with until_spent(facts.budget.for_a_task):
-        return _greatest(term, facts)
+        start = _value(term, facts)
+        if not isinstance(start, int):
+            return start
+        bound = facts.known.bounds(facts.reduce(term)).upper
+        if bound is None and grows(term, facts):
+            return None
+        beyond = find(gt(term, _LARGEST_SIZE), facts) if bound is None else None
+        if beyond is not None:
+            return beyond if isinstance(beyond, Undecided) else None
+        return _climb(term, facts, start, _LARGEST_SIZE if bound is None else bound)
     return Undecided("the budget was used up")
-
-
-def _greatest(term: Term, facts: Facts) -> int | Undecided | None:
-    start = _value(term, facts)
-    if not isinstance(start, int):
-        return start
-    bound = facts.known.bounds(facts.reduce(term)).upper
-    high = _LARGEST_SIZE if bound is None else bound
-    if bound is None and grows(term, facts):
-        return None
-    beyond = find(gt(term, high), facts) if bound is None else None
-    if beyond is not None:
-        return beyond if isinstance(beyond, Undecided) else None
-    return _climb(term, facts, start, high)
 
 
 def grows(term: Term, facts: Facts) -> bool:
@@ -101,7 +96,6 @@ def tighter(terms: Iterable[Term], facts: Facts, domain: Facts) -> Iterator[Form
 
 
 def _value(term: Term, facts: Facts) -> int | Undecided:
-    """Return a value that the term takes."""
     try:
         values = [evaluate(term, point) for point in facts.points(term.symbols)]
     except Unevaluable as reason:

@@ -25,15 +25,27 @@ from math import lcm
 from typing import Literal, TypeAlias
 
 from shapeproof.constraints.atoms import Max, Min, Where
-from shapeproof.constraints.formulas import TRUE, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
+from shapeproof.constraints.formulas import (
+    TRUE,
+    Compare,
+    Formula,
+    conjunction,
+    connected,
+    disjunction,
+    eq,
+    ge,
+    gt,
+    le,
+    lt,
+)
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, holds_at
-from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.verdicts import Undecided
-from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
+from shapeproof.constraints.terms import FloorDiv, modulo, symbol
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.round_anchor import LARGEST_MODULUS, divisors
-from shapeproof.solver.answers.simplify import connected, simplified
+from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.answers.wording import reworded
 from shapeproof.solver.budget import until_spent
@@ -47,6 +59,7 @@ _SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples
 """The preference among equivalent repairs."""
 _MOST_VALUES = 8
 _MOST_STEPS = 32
+_INVOLVED = (FloorDiv, Min, Max, Where)
 _WIDEST = 128
 """A symbol with more values than this is not tried value by value."""
 
@@ -124,20 +137,16 @@ def repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None = 
     [n >= 8 and n % 4 == 0, n == 12]
     """
     with until_spent(facts.budget.for_a_task):
-        return _repairs(required, facts, anchor)
+        point = _anchor(required, facts, anchor)
+        if point is None:
+            return []
+        sufficient = [
+            each
+            for each in dict.fromkeys(_candidates(required, facts, point))
+            if holds_at(each.formula, point) and implied(required, facts.assuming(each.formula))
+        ]
+        return _ranked(sufficient, facts)
     return []
-
-
-def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None) -> list[Repair]:
-    point = _anchor(required, facts, anchor)
-    if point is None:
-        return []
-    sufficient = [
-        each
-        for each in dict.fromkeys(_candidates(required, facts, point))
-        if holds_at(each.formula, point) and implied(required, facts.assuming(each.formula))
-    ]
-    return _ranked(sufficient, facts)
 
 
 def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None) -> Point | None:
@@ -290,12 +299,8 @@ def _slopes(required: Formula) -> set[int]:
             case FloorDiv(_, divisor) if divisor.is_constant:
                 found |= {divisor.constant_value, -divisor.constant_value}
             case Compare(_, term):
-                found |= _coefficients(term)
+                found |= {sign * n for factors, n in term.monomials if factors for sign in (1, -1)}
     return {slope for slope in found if slope}
-
-
-def _coefficients(term: Term) -> set[int]:
-    return {sign * coefficient for factors, coefficient in term.monomials if factors for sign in (1, -1)}
 
 
 # ---------------------------------------------------------------------- which is weaker
@@ -326,11 +331,8 @@ def _simplest(found: Sequence[Repair], facts: Facts, point: Point) -> Repair:
 
 def _is_simple(formula: Formula) -> bool:
     """True if a formula divides only to state a residue of a symbol, and contains no min, max or conditional."""
-    return all(_is_residue(part) or not any(map(_is_involved, postorder(part))) for part in formula.conjuncts)
-
-
-def _is_involved(node: Node) -> bool:
-    return isinstance(node, FloorDiv | Min | Max | Where)
+    involved = [part for part in formula.conjuncts if any(isinstance(n, _INVOLVED) for n in postorder(part))]
+    return all(map(_is_residue, involved))
 
 
 def _is_residue(part: Formula) -> bool:

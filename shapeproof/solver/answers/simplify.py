@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import permutations, takewhile
 
 from shapeproof.constraints.atoms import Max, Min, Where
-from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction, eq
+from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, connected, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import postorder
@@ -54,8 +54,8 @@ def _simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
 def in_few_words(required: Formula, known: Facts) -> Formula:
     """Return the same requirement under the facts; a symbol with one remaining value gets the equality `n == value`."""
     facts = known.assuming(required)
-    ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
-    pinned = [eq(symbol(name), end.lower) for name, end in ends if end.lower is not None and end.lower == end.upper]
+    values = [(name, facts.range_of(name).single) for name in sorted(required.symbols)]
+    pinned = [eq(symbol(name), value) for name, value in values if value is not None]
     return conjunction(*simplified([*pinned, required], known))
 
 
@@ -97,7 +97,6 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def _within(formula: Formula, facts: Facts) -> Formula:
-    """Return the formula simplified under the facts."""
     if redundant(formula, facts):
         return TRUE
     if redundant(formula.negation, facts):
@@ -129,20 +128,6 @@ def _reworded(formula: Formula, facts: Facts) -> Formula:
 
 def _length(formula: Formula) -> int:
     return len(str(formula))
-
-
-def connected(symbols: frozenset[str], formulas: Sequence[Formula], others: Sequence[Formula] = ()) -> list[Formula]:
-    """Return the formulas that share symbols with these, directly or through others; the rest cannot matter.
-
-    >>> from shapeproof.constraints.syntax.text import parse_formula
-    >>> connected(frozenset("a"), [parse_formula(text) for text in ("b >= c", "d >= 2", "a >= b")])
-    [c <= b, b <= a]
-    """
-    about, rest = symbols, {each for each in (*formulas, *others) if each.symbols}
-    while near := {each for each in rest if not about.isdisjoint(each.symbols)}:
-        about = about.union(*(each.symbols for each in near))
-        rest -= near
-    return [each for each in formulas if each not in rest]
 
 
 def _same(left: Formula, right: Formula) -> Formula:

@@ -39,22 +39,22 @@ def computed_whole(formula: Formula, known: Facts) -> Formula | None:
     partial = {node for node in nodes if not node.total and not implied(demanded(node), known)}
     if not partial:
         return formula
-    if not all(isinstance(node, FloorDiv) or _is_division(node) or _is_of_a_size(node) for node in partial):
+    if not all(map(_is_guardable, partial)):
         return None if any(isinstance(node, Or | Where) for node in nodes) else formula
     guarding = _Guarding(partial, known)
     return conjunction(guarding.reduce(defined(formula)), guarding.reduce(formula))
-
-
-def _is_division(node: Node) -> bool:
-    return isinstance(node, RealCall) and node.op == "inttruediv"
 
 
 _LEAST = {"sqrt": 0, "log": 1, "log2": 1}
 """The least integer in the domain of each function."""
 
 
-def _is_of_a_size(node: Node) -> bool:
-    return isinstance(node, RealCall) and node.op in _LEAST and isinstance(node.args[0], FromInt)
+def _is_guardable(node: Node) -> bool:
+    match node:
+        case FloorDiv() | RealCall("inttruediv"):
+            return True
+        case _:
+            return isinstance(node, RealCall) and node.op in _LEAST and isinstance(node.args[0], FromInt)
 
 
 class _Guarding(Reducer):

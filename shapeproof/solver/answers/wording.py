@@ -153,7 +153,8 @@ def _said_together(
             yield args[index]
         elif quantity not in quantities[:index]:
             alike = join(*(arg for arg, each in zip(args, quantities, strict=True) if each is quantity))
-            yield min(alike, *_wordings(alike, quantity, bounds(quantity)), key=lambda each: len(str(each)))
+            within = bounds(quantity)
+            yield min(alike, *_worded(quantity, _runs(alike, within), within), key=lambda each: len(str(each)))
 
 
 def _quantity(formula: Formula) -> Term | None:
@@ -168,12 +169,8 @@ def _quantity(formula: Formula) -> Term | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _wordings(formula: Formula, quantity: Term, within: Interval) -> Iterator[Formula]:
-    """Two equivalents of the formula for a quantity within an interval: by runs where it holds, and by holes."""
-    yield from _worded(quantity, _runs(formula, within), within)
-
-
 def _worded(quantity: Term, found: tuple[list[Interval], list[Interval]], within: Interval) -> Iterator[Formula]:
+    """Two equivalents of a formula about a quantity in an interval: by runs where it holds, and by holes."""
     runs, holes = found
     yield disjunction(*(_inside(quantity, run, within) for run in runs))
     yield conjunction(*(_outside(quantity, hole, within) for hole in holes))
@@ -206,7 +203,6 @@ def _roots(formula: Formula) -> Iterator[int]:
 
 
 def _holds(formula: Formula, value: int) -> bool:
-    """True if the formula holds where its quantity has the value."""
     known: dict[Node, bool] = {}
     for node in postorder(formula):
         match node:

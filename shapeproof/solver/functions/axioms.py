@@ -58,19 +58,14 @@ def axioms(atom: Apply, bounds: Bounds) -> Iterator[Term]:
 def _of_bits(op: str, left: Term, right: Term, bounds: Bounds) -> Iterator[Term]:
     value, both = of_atom(Apply(op, (left, right))), of_atom(Apply("and", (left, right)))
     for one, other in ((left, right), (right, left)):
-        if _is_nonnegative(one, bounds):
+        if bounds(one).is_nonnegative:
             yield from {"and": (value, one - value), "or": (value - other,), "xor": ()}[op]
     if op != "and":
         gap = left + right - value - (both if op == "or" else 2 * both)
         yield gap
         yield -gap
-        if _is_nonnegative(left, bounds) and _is_nonnegative(right, bounds):
+        if bounds(left).is_nonnegative and bounds(right).is_nonnegative:
             yield left + right - value
-
-
-def _is_nonnegative(term: Term, bounds: Bounds) -> bool:
-    lower = bounds(term).lower
-    return lower is not None and lower >= 0
 
 
 def _of_rounding(atom: Apply, found: Enclosure) -> Iterator[Term]:
@@ -141,7 +136,9 @@ def _rising_real(op: str, real: Real) -> tuple[object, Term] | None:
         match real:
             case FromInt(term):
                 return tuple(path), term
-            case RealCall("inttruediv", (Term() as numerator, Term() as divisor)) if _is_positive(divisor):
+            case RealCall("inttruediv", (Term() as numerator, Term() as divisor)) if (
+                divisor.is_constant and divisor.constant_value > 0
+            ):
                 return (*path, "inttruediv", divisor), numerator
             case RealCall("sqrt", (Real() as inner,)):
                 path.append("sqrt")
@@ -158,7 +155,3 @@ def _rising_real(op: str, real: Real) -> tuple[object, Term] | None:
                 real = inner
             case _:
                 return None
-
-
-def _is_positive(term: Term) -> bool:
-    return term.is_constant and term.constant_value > 0

@@ -151,7 +151,6 @@ def _extremum(op: str, args: list[Range]) -> Range:
 
 
 def _divided(numerator: Range, divisor: Range) -> Range:
-    """Return the range of a quotient with a nonzero divisor."""
     sides = (divisor.between(_LEAST, math.inf), divisor.between(-math.inf, -_LEAST))
     return _hull(_applied("truediv", [numerator, side]) for side in sides if side.low <= side.high)
 

@@ -87,8 +87,7 @@ def _quotient(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term |
 
 def _is_exact(numerator: Term, divisor: Term, bounds: Bounds) -> bool:
     """True if the double nearest to a/b lies on the same side of every integer as a/b: if both are below 2**52."""
-    lower = bounds(divisor).lower
-    return _small(bounds(numerator)) and _small(bounds(divisor)) and lower is not None and lower >= 1
+    return _small(bounds(numerator)) and _small(bounds(divisor)) and bounds(divisor).sign > 0
 
 
 def _rounded(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term | None:
@@ -96,9 +95,9 @@ def _rounded(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term | 
     known = bounds(numerator)
     below = floor_div(numerator, divisor)
     above = -floor_div(-numerator, divisor)
-    if op == "floor" or (op == "trunc" and known.lower is not None and known.lower >= 0):
+    if op == "floor" or (op == "trunc" and known.is_nonnegative):
         return below
-    if op == "ceil" or (op == "trunc" and known.upper is not None and known.upper <= 0):
+    if op == "ceil" or (op == "trunc" and (-known).is_nonnegative):
         return above
     return below if below is above else None
 

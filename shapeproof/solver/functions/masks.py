@@ -62,7 +62,6 @@ def _absorbed(op: str, one: Term, other: Term) -> Term | None:
 
 
 def _both(left: Term, right: Term) -> Term:
-    """Return `left & right`."""
     if left.is_constant or right.is_constant:
         return apply("and", left, right)
     for one, other in ((left, right), (right, left)):

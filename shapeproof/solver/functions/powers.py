@@ -166,8 +166,7 @@ def _contains(high: Apply, low: Apply, bounds: Bounds) -> bool:
         return False
     match high.args[1], low.args[1]:
         case Term() as above, Term() as below:
-            lower = bounds(above - below).lower
-            return lower is not None and lower >= 0
+            return bounds(above - below).is_nonnegative
     return False
 
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, eq
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, connected, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import Real
@@ -53,7 +53,7 @@ class Claim:
         facts = (part for fact in self.facts.formulas for part in (defined(fact), fact))
         meanings = (eq(symbol(name), term) for name, term in self.definitions)
         everything = [each for each in dict.fromkeys((*facts, *meanings, defined(self.statement))) if each is not TRUE]
-        return _connected(everything, self.statement.symbols) if self.statement.symbols else everything
+        return connected(self.statement.symbols, everything) if self.statement.symbols else everything
 
 
 @dataclass(slots=True)
@@ -117,17 +117,6 @@ def _lemmas(claim: Claim, proved: list[Claim]) -> Iterator[tuple[Formula, ...]]:
     yield near
     if len(near) < len(alike):
         yield tuple(alike)
-
-
-def _connected(formulas: list[Formula], symbols: frozenset[str]) -> list[Formula]:
-    """Return the formulas that share symbols with these, transitively, and the formulas without symbols."""
-    reached, left = set(symbols), formulas
-    while True:
-        touching = {each for each in left if not reached.isdisjoint(each.symbols)}
-        if not touching:
-            return [each for each in formulas if not each.symbols or not reached.isdisjoint(each.symbols)]
-        left = [each for each in left if each not in touching]
-        reached.update(*(each.symbols for each in touching))
 
 
 _listening: ContextVar[Auditor | None] = ContextVar("auditor", default=None)

@@ -41,8 +41,7 @@ def nonnegative(term: Term, known: Knowledge) -> bool:
 
 
 def _shown(term: Term, known: Knowledge, depth: int, tries: Iterator[int]) -> bool:
-    lower = known.bounds(term).lower
-    if lower is not None and lower >= 0:
+    if known.bounds(term).is_nonnegative:
         return True
     if depth == 0:
         return False
@@ -110,9 +109,7 @@ def _distances(atom: Min | Max) -> tuple[Term, ...]:
 def _known_sign(multiplier: Term, known: Knowledge) -> int:
     """Return 1 or -1 if the term is known to be `>= 0` or `<= 0`, else 0."""
     interval = known.bounds(multiplier)
-    if interval.lower is not None and interval.lower >= 0:
-        return 1
-    return -1 if interval.upper is not None and interval.upper <= 0 else 0
+    return 1 if interval.is_nonnegative else -1 if (-interval).is_nonnegative else 0
 
 
 def _parts(monomial: Monomial) -> Iterator[tuple[Monomial, Monomial]]:

@@ -111,7 +111,8 @@ def _congruence(term: Term, known: Knowledge) -> Solution | None:
 @lru_cache(maxsize=MEMORY)
 def _congruent(term: Term, definitions: tuple[tuple[str, Term], ...]) -> Solution | None:
     """Solve a congruence, given the meanings of the made-up names in the term."""
-    quotients = [atom for atom in term.children if isinstance(atom, FloorDiv) and _is_linear(term, atom)]
+    divisions = [atom for atom in term.children if isinstance(atom, FloorDiv)]
+    quotients = [atom for atom in divisions if polynomials.degree_in(term.poly, atom) == 1]
     for monomial, coefficient in _unknowns(term) if quotients else ():
         if coefficient not in (1, -1):
             continue
@@ -128,11 +129,6 @@ def _congruent(term: Term, definitions: tuple[tuple[str, Term], ...]) -> Solutio
             if again.poly == symbol(name).poly and _usable(monomial, right):
                 return Solution(monomial, right, ((name, definition),))
     return None
-
-
-def _is_linear(term: Term, atom: FloorDiv) -> bool:
-    """True if the atom occurs in the term with exponent 1 only."""
-    return polynomials.degree_in(term.poly, atom) == 1
 
 
 def _divisible(term: Term, known: Knowledge) -> Solution | None:

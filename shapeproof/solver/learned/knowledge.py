@@ -37,9 +37,27 @@ class Knowledge:
     """A mutable state; `copy` is cheap. Answers are memoised until the state changes."""
 
     __slots__ = (
-        "_alternatives", "_bounds", "_defined_with", "_factors", "_mentioning", "_nonnegative", "_renaming",
-        "_renaming_with", "_solved_with", "active", "cases", "coined", "contradiction", "definitions", "inequalities",
-        "linear", "ranges", "remainders", "rules", "solved", "sources",
+        "_bounds",
+        "_nonnegative",
+        "_renaming",
+        "active",
+        "alternatives",
+        "cases",
+        "coined",
+        "contradiction",
+        "defined_with",
+        "definitions",
+        "factors",
+        "inequalities",
+        "linear",
+        "mentioning",
+        "ranges",
+        "remainders",
+        "renamed_with",
+        "rules",
+        "solved",
+        "solved_with",
+        "sources",
     )  # fmt: skip
 
     _OWN = frozenset({"_bounds", "_nonnegative", "coined", "contradiction", "sources"})
@@ -56,15 +74,21 @@ class Knowledge:
         """Symbol -> its divisions with a fact about the remainder, the largest modulus first."""
         self.inequalities: Index[tuple[Monomial, bool], Term] = Index()
         """(Monomial, True if its coefficient is positive) -> the terms t with this part and an active fact `t >= 0`."""
-        self._mentioning: Index[str, Formula] = Index()
-        self._alternatives: Index[Formula, Formula] = Index()
-        self._factors: Index[Node, Formula] = Index()
-        self._solved_with: Index[str, str] = Index()
-        self._defined_with: Index[str, str] = Index()
+        self.mentioning: Index[str, Formula] = Index()
+        """Symbol -> the active formulas that mention it."""
+        self.alternatives: Index[Formula, Formula] = Index()
+        """Formula -> the active disjunctions of which it is an alternative."""
+        self.factors: Index[Node, Formula] = Index()
+        """Atom -> the active comparisons in which every monomial has it as a factor."""
+        self.solved_with: Index[str, str] = Index()
+        """Symbol -> the solved symbols whose values mention it."""
+        self.defined_with: Index[str, str] = Index()
+        """Symbol -> the made-up names whose terms mention it."""
         self.coined: list[str] = []
         """The names made up since this state was copied."""
         self._renaming: Index[Node, Monomial] = Index()
-        self._renaming_with: Index[str, Monomial] = Index()
+        self.renamed_with: Index[str, Monomial] = Index()
+        """Symbol -> the left sides of the rules that mention it on either side."""
         self.contradiction = False
         self.sources = BEGINNING
         self.cases: Layered[Hashable, tuple[Knowledge, History]] = Layered()
@@ -93,24 +117,16 @@ class Knowledge:
         """Define a new name for a term over the user's symbols."""
         if name not in self.definitions:
             self.definitions[name] = meaning
-            self._defined_with.add(sorted(meaning.symbols), name)
+            self.defined_with.add(sorted(meaning.symbols), name)
             self.coined.append(name)
-
-    def defined_with(self, names: Iterable[str]) -> list[str]:
-        """Return the made-up names whose terms mention any of these symbols."""
-        return self._defined_with.among(names)
 
     def solve(self, name: str, value: Term) -> None:
         """Make the symbol a name for the value."""
         before = self.solved.get(name)
         if before is not None:
-            self._solved_with.discard(sorted(before.symbols), name)
+            self.solved_with.discard(sorted(before.symbols), name)
         self.solved[name] = value
-        self._solved_with.add(sorted(value.symbols), name)
-
-    def solved_with(self, names: Iterable[str]) -> list[str]:
-        """Return the solved symbols whose values mention any of these symbols."""
-        return self._solved_with.among(names)
+        self.solved_with.add(sorted(value.symbols), name)
 
     def rename(self, left: Monomial, right: Term) -> None:
         """Add the rule that the product or atom is written as `right`."""
@@ -118,22 +134,18 @@ class Knowledge:
             self.unname(left)
         self.rules[left] = right
         self._renaming.add(_handle(left), left)
-        self._renaming_with.add(_names(left, right), left)
+        self.renamed_with.add(_names(left, right), left)
 
     def unname(self, left: Monomial) -> Term:
         """Remove the rule for a product or atom, and return its right side."""
         right = self.rules.pop(left)
         self._renaming.discard(_handle(left), left)
-        self._renaming_with.discard(_names(left, right), left)
+        self.renamed_with.discard(_names(left, right), left)
         return right
 
     def renamed(self, monomial: Monomial) -> Iterable[Monomial]:
         """The left sides of rules that may divide the monomial."""
         return (left for atom, _ in monomial for left in self._renaming.of(atom))
-
-    def renamed_with(self, names: Iterable[str]) -> list[Monomial]:
-        """Return the left sides of rules that mention any of these symbols on either side."""
-        return self._renaming_with.among(names)
 
     def note_remainder(self, remainder: Remainder) -> bool:
         """Record that a fact about this remainder is known; return True if that is new."""
@@ -160,10 +172,7 @@ class Knowledge:
 
     def sign(self, term: Term) -> int:
         """Return 1 or -1 if the reduced term is known to be positive or negative, else 0."""
-        known = self.bounds(term)
-        if known.lower is not None and known.lower > 0:
-            return 1
-        return -1 if known.upper is not None and known.upper < 0 else 0
+        return self.bounds(term).sign
 
     def nonzero(self, term: Term) -> bool:
         """True if the reduced term is known to be nonzero."""
@@ -173,8 +182,8 @@ class Knowledge:
         """True if the reduced term is known to be at least 0."""
         found = self._nonnegative.get(term)
         if found is None:
-            lower = self.bounds(term).lower
-            found = self._nonnegative[term] = (lower is not None and lower >= 0) or entailment.nonnegative(term, self)
+            shown = self.bounds(term).is_nonnegative or entailment.nonnegative(term, self)
+            found = self._nonnegative[term] = shown
         return found
 
     # what remains
@@ -195,26 +204,14 @@ class Knowledge:
 
     def _filed(self, formula: Formula) -> Iterator[tuple[Index[Any, Any], Iterable[Any], Node]]:
         """The indexes, keys and items under which an active formula is stored."""
-        yield self._mentioning, sorted(formula.symbols), formula
+        yield self.mentioning, sorted(formula.symbols), formula
         for term in _nonnegative_terms(formula):
             yield self.inequalities, _keys(term), term
         match formula:
             case Or(args):
-                yield self._alternatives, args, formula
+                yield self.alternatives, args, formula
             case Compare(_, term) if UNIT not in term.poly and term.poly:
-                yield self._factors, (atom for atom, _ in polynomials.common_monomial(term.poly)), formula
-
-    def mentioning(self, names: Iterable[str]) -> list[Formula]:
-        """Return the active formulas that mention any of these symbols."""
-        return self._mentioning.among(names)
-
-    def with_alternative(self, formulas: Iterable[Formula]) -> list[Formula]:
-        """Return the active disjunctions with any of these formulas among their alternatives."""
-        return self._alternatives.among(formulas)
-
-    def with_factor(self, atom: Node) -> Iterable[Formula]:
-        """The active comparisons in which every monomial has the atom as a factor."""
-        return self._factors.of(atom)
+                yield self.factors, (atom for atom, _ in polynomials.common_monomial(term.poly)), formula
 
     def verdict(self, formula: Compare) -> bool | None:
         """True or False if bounds and single facts settle a reduced comparison; otherwise None."""
@@ -236,8 +233,9 @@ class Knowledge:
 
     def near(self, symbols: frozenset[str]) -> list[Formula]:
         """Return the relations over these symbols alone, and their ranges: few formulas, and often enough."""
-        within_reach = [each for each in self._about(symbols) if each.symbols <= symbols and _is_relation(each)]
-        return [*within_reach, *self.range_formulas(sorted(symbols))]
+        about = (each for each in self._about(symbols) if each.symbols <= symbols)
+        relations = [each for each in about if isinstance(each, Compare) and each.op != "!="]
+        return [*relations, *self.range_formulas(sorted(symbols))]
 
     def cone(self, symbols: Iterable[str]) -> list[Formula]:
         """Return the cone of influence of these symbols: everything connected to them, directly or through others.
@@ -255,7 +253,7 @@ class Knowledge:
     def _about(self, names: Iterable[str]) -> list[Formula]:
         """Return the active formulas and rules about any of these symbols."""
         ordered = sorted(names)
-        return [*self.mentioning(ordered), *map(self._equality, self.renamed_with(ordered))]
+        return [*self.mentioning.among(ordered), *map(self._equality, self.renamed_with.among(ordered))]
 
     def _equality(self, left: Monomial) -> Formula:
         return compare("==", from_poly({left: 1}) - self.rules[left])
@@ -266,10 +264,7 @@ class Knowledge:
 
     def range_formulas(self, names: Iterable[str]) -> list[Formula]:
         """Return the ranges of these symbols as formulas."""
-        formulas = []
-        for name in names:
-            formulas.extend(within(name, self.ranges.get(name, EVERYTHING)))
-        return formulas
+        return [each for name in names for each in within(symbol(name), self.ranges.get(name, EVERYTHING))]
 
 
 _TABLES = tuple(name for name in Knowledge.__slots__ if name not in Knowledge._OWN)  # noqa: SLF001 - of this file
@@ -295,19 +290,11 @@ def _names(left: Monomial, right: Term) -> list[str]:
     return sorted(right.symbols.union(*(atom.symbols for atom, _ in left)))
 
 
-def _is_relation(formula: Formula) -> bool:
-    return isinstance(formula, Compare) and formula.op != "!="
-
-
 def _keys(term: Term) -> list[tuple[Monomial, bool]]:
     return [(monomial, coefficient > 0) for monomial, coefficient in term.monomials if monomial]
 
 
-def within(name: str, interval: Interval) -> list[Formula]:
-    """Return the interval of a symbol as formulas."""
-    formulas = []
-    if interval.lower is not None:
-        formulas.append(ge(symbol(name), interval.lower))
-    if interval.upper is not None:
-        formulas.append(le(symbol(name), interval.upper))
-    return formulas
+def within(term: Term, interval: Interval) -> list[Formula]:
+    """Return the formulas that say that a term lies in an interval."""
+    below = [] if interval.lower is None else [ge(term, interval.lower)]
+    return below if interval.upper is None else [*below, le(term, interval.upper)]

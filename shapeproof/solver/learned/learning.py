@@ -72,7 +72,7 @@ class _Learner:
             names = sorted(moved)
             self._rewrite_values(sorted(self._restated))
             self._restated.clear()
-            for formula in dict.fromkeys([*self._known.mentioning(names), *touched]):
+            for formula in dict.fromkeys([*self._known.mentioning.among(names), *touched]):
                 self._revisit(formula)
             self._queue.extend(self._tried_again(names))
             self._drain()
@@ -85,7 +85,7 @@ class _Learner:
         for part, interval in ((quotient, known.bounds(quotient)), (rest, Interval(0, modulus - 1))):
             part_name, definition = named_term(part, known.definitions)
             known.define(part_name, definition)
-            self._queue.extend(within(part_name, interval))
+            self._queue.extend(within(symbol(part_name), interval))
             parts.append(symbol(part_name))
         self._drain()
         if not known.contradiction:
@@ -199,7 +199,7 @@ class _Learner:
             return
         for name, definition in solution.definitions:
             known.define(name, definition)
-            self._queue.extend(within(name, known.bounds(definition)))
+            self._queue.extend(within(symbol(name), known.bounds(definition)))
         if solution.symbol is None:
             self._rename(solution)
         else:
@@ -211,8 +211,8 @@ class _Learner:
         """Solve the symbol: from here on, it is a name for the value."""
         known = self._known
         audit.note_equal("solution", known, symbol(name), value)
-        constraint = within(name, known.ranges.pop(name, EVERYTHING))
-        touched = known.mentioning([name])
+        constraint = within(symbol(name), known.ranges.pop(name, EVERYTHING))
+        touched = known.mentioning.among([name])
         for formula in touched:
             self._drop(formula)
         known.solve(name, value)
@@ -225,14 +225,14 @@ class _Learner:
         """Rewrite values and right sides of rules that mention these symbols, until nothing changes."""
         known = self._known
         for _ in range(_MOST_ROUNDS):
-            rights = {left: known.rules[left] for left in known.renamed_with(names)}
+            rights = {left: known.rules[left] for left in known.renamed_with.among(names)}
             rewritten = {left: self._reducer.reduce(right) for left, right in rights.items()}
             for left, right in rewritten.items():
                 known.rename(left, right)
             self._changed()
             if rewritten == rights:
                 break
-        for name in known.solved_with(names):
+        for name in known.solved_with.among(names):
             known.solve(name, self._reducer.reduce(known.solved[name]))
         self._changed()
 
@@ -259,14 +259,14 @@ class _Learner:
                 bounds = known.bounds(from_poly({left: 1}))
                 known.rename(left, right)
                 self._changed()
-            yield from _inside(right, bounds) if same else [equality]
+            yield from within(right, bounds) if same else [equality]
 
     def _taken_back(self, names: Sequence[str], *, right: bool) -> list[tuple[Monomial, Term]]:
         """Remove the rules about these symbols, and return them."""
         known = self._known
         stale = [
             left
-            for left in known.renamed_with(names)
+            for left in known.renamed_with.among(names)
             if right or any(not atom.symbols.isdisjoint(names) for atom, _ in left)
         ]
         rules = [(left, known.unname(left)) for left in stale]
@@ -281,13 +281,13 @@ class _Learner:
         product, names = from_poly({left: 1}), frozenset().union(*(atom.symbols for atom, _ in left))
         audit.note_equal("renaming", known, product, solution.right)
         bounds = known.bounds(product)
-        touched = [each for each in known.mentioning(sorted(names)) if names <= each.symbols]
+        touched = [each for each in known.mentioning.among(sorted(names)) if names <= each.symbols]
         for each in touched:
             self._drop(each)
         known.rename(left, solution.right)
         self._changed()
         self._rewrite_values(sorted(names))
-        self._queue.extend([*touched, *_inside(solution.right, bounds)])
+        self._queue.extend([*touched, *within(solution.right, bounds)])
 
     # inequalities
 
@@ -351,8 +351,8 @@ class _Learner:
         self._changed()
         if after.is_empty:
             known.contradiction = True
-        elif after.lower is not None and after.lower == after.upper:
-            self._substitute(name, from_poly({UNIT: after.lower}))
+        elif after.single is not None:
+            self._substitute(name, from_poly({UNIT: after.single}))
 
     def _spread(self, term: Term) -> None:
         """Infer from `term <= 0` a bound for each of its monomials, given bounds of the others."""
@@ -377,7 +377,7 @@ class _Learner:
         if len(monomial) > 1 or monomial[0][1] > 1:
             self._bound_factors(monomial, before & interval)
         elif before & interval != before:
-            self._bounds.extend(_inside(product, interval))
+            self._bounds.extend(within(product, interval))
 
     def _bound_factors(self, monomial: Monomial, interval: Interval) -> None:
         """Infer bounds of the factors from a bound of their product, where the other factors are not negative."""
@@ -413,11 +413,11 @@ class _Learner:
         These are disjunctions that contain it, and products that contain its atoms as factors.
         """
         known = self._known
-        self._touched.update(dict.fromkeys(known.with_alternative([formula, formula.negation])))
+        self._touched.update(dict.fromkeys(known.alternatives.among([formula, formula.negation])))
         monomials = shape_of(term)[0].monomials
         if UNIT not in term.poly and len(monomials) == 1:
             for atom, _ in monomials[0][0]:
-                self._touched.update((each, None) for each in known.with_factor(atom) if each is not formula)
+                self._touched.update((each, None) for each in known.factors.of(atom) if each is not formula)
                 self._queue.extend(self._without_rules(sorted(atom.symbols)))
 
     def _nonzero_factors(self, term: Term) -> None:
@@ -428,7 +428,7 @@ class _Learner:
         """Bound each symbol that every alternative bounds by the hull of those bounds."""
         boxes = [_box(arg) for arg in args]
         for name in sorted(set.intersection(*(set(box) for box in boxes))):
-            self._bounds.extend(within(name, hull(box[name] for box in boxes)))
+            self._bounds.extend(within(symbol(name), hull(box[name] for box in boxes)))
 
 
 def _single_symbol(term: Term) -> str | None:
@@ -459,12 +459,6 @@ def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
 
 def _equality(left: Monomial, right: Term) -> Formula:
     return compare("==", from_poly({left: 1}) - right)
-
-
-def _inside(term: Term, interval: Interval) -> list[Formula]:
-    """Return the formulas that say that the term lies in the interval."""
-    below = [] if interval.lower is None else [ge(term, interval.lower)]
-    return below if interval.upper is None else [*below, le(term, interval.upper)]
 
 
 def _box(formula: Formula) -> dict[str, Interval]:

@@ -183,9 +183,9 @@ class Reducer:
     def _quotient(self, atom: FloorDiv) -> Term | None:
         """Return a simpler term that the division is known to equal, or None."""
         known, numerator, divisor = self._known, atom.numerator, atom.divisor
-        pinned = known.bounds(of_atom(atom))
-        if pinned.lower is not None and pinned.lower == pinned.upper:
-            return from_poly({UNIT: pinned.lower})
+        pinned = known.bounds(of_atom(atom)).single
+        if pinned is not None:
+            return from_poly({UNIT: pinned})
         cancelled = divided_powers(atom, known.bounds)
         if cancelled is not None:
             return bare(cancelled)
@@ -207,10 +207,10 @@ class Reducer:
         for step in sorted(steps - {1, divisor}, reverse=True):
             fine = {monomial: n % step if monomial == UNIT else n for monomial, n in numerator.poly.items() if n % step}
             rest = from_poly(fine)
-            around = self._known.bounds(rest) // Interval(step, step)
-            if around.lower is not None and around.lower == around.upper:
+            around = (self._known.bounds(rest) // Interval(step, step)).single
+            if around is not None:
                 coarse = polynomials.add(numerator.poly, fine, -1)
-                whole = polynomials.add(polynomials.divide_exactly(coarse, UNIT, step), {UNIT: around.lower})
+                whole = polynomials.add(polynomials.divide_exactly(coarse, UNIT, step), {UNIT: around})
                 return self._division(from_poly(whole), from_poly({UNIT: divisor // step}))
         return None
 

@@ -86,19 +86,11 @@ def write_certificate(
         blocks.append("\n".join(_block(checked, subject.names)))
         progress(f"claim {len(blocks)} of {len(claims.claims)} proved again")
     blocks += _listed(subject)
-    head = [*subject.about, f"z3-solver {version('z3-solver')}; each {CHECK} must answer unsat", _total(counts)]
+    total = f"{len(claims.claims)} claims: " + ", ".join(f"{count} {answer}" for answer, count in counts.items())
+    head = [*subject.about, f"z3-solver {version('z3-solver')}; each {CHECK} must answer unsat", total]
     body = "\n".join([*map(_comment, head), "", *blocks, ""])
-    write_whole(Path(path), "\n".join([TITLE, DIGEST + digest(body), body]))
+    write_whole(Path(path), "\n".join([TITLE, DIGEST + sha256(body), body]))
     return dict(counts)
-
-
-def digest(body: str) -> str:
-    """Return the digest of the lines after the second line of a certificate."""
-    return sha256(body)
-
-
-def _total(counts: Mapping[str, int]) -> str:
-    return f"{sum(counts.values())} claims: " + ", ".join(f"{count} {answer}" for answer, count in counts.items())
 
 
 def _claims(subject: Subject, progress: Callable[[str], None]) -> Auditor:

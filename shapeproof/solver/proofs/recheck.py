@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import read_bounded
+from shapeproof.files import read_bounded, sha256
 from shapeproof.solver.budget import Budget
-from shapeproof.solver.proofs.certificate import CHECK, DIGEST, OPAQUE, REPORT, RESET, TITLE, VERDICT, digest
+from shapeproof.solver.proofs.certificate import CHECK, DIGEST, OPAQUE, REPORT, RESET, TITLE, VERDICT
 from shapeproof.solver.smt.ask import solve_script
 from shapeproof.solver.smt.session import Answer
 
@@ -126,7 +126,7 @@ def _read(path: str | Path) -> tuple[dict[str, Any], list[str]]:
         raise UsageError(f"{path} is not a certificate") from None
     if title != TITLE or not second_line.startswith(DIGEST):
         raise UsageError(f"{path} is not a certificate of the form that this release reads")
-    if second_line != DIGEST + digest(body):
+    if second_line != DIGEST + sha256(body):
         raise UsageError(f"{path} is not as it was written: it was changed or cut off")
     head, *blocks = body.split(f"\n{RESET}\n")
     scripts = [_script(block, path, number) for number, block in enumerate(blocks, 1)]

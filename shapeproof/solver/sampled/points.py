@@ -60,7 +60,7 @@ def filled(known: Knowledge, point: Mapping[str, int]) -> Point | None:
 def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, set[str]] | None:
     """Return a complete point with a new value for a free symbol, and the names of the values that this may change."""
     point, changed = base | {name: value}, {name}
-    solved = known.solved_with([name])
+    solved = known.solved_with.among([name])
     return _redefined(known, point, changed.union(solved)) if _bind(point, solved, known.solved) else None
 
 
@@ -87,7 +87,7 @@ def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Poi
 
 def _redefined(known: Knowledge, point: Point, changed: set[str]) -> tuple[Point, set[str]] | None:
     """Return the point with recomputed values of made-up names whose terms changed, and the extended set of changes."""
-    defined = known.defined_with(sorted(changed))
+    defined = known.defined_with.among(sorted(changed))
     return (point, changed.union(defined)) if _bind(point, defined, known.definitions) else None
 
 

@@ -199,12 +199,8 @@ class _Lowering:
 
     def _sign(self, divisor: Term) -> int:
         """Return 1 or -1 if the divisor is known to be positive or negative, else 0: a division by 0 is arbitrary."""
-        if divisor.is_constant:
-            return (divisor.constant_value > 0) - (divisor.constant_value < 0)
-        known = self._bounds(divisor)
-        if known.lower is not None and known.lower > 0:
-            return 1
-        return -1 if known.upper is not None and known.upper < 0 else 0
+        value = divisor.constant_value if divisor.is_constant else None
+        return (self._bounds(divisor) if value is None else Interval(value, value)).sign
 
     def _division(self, top: str, bottom: str, sign: int) -> str:
         self.divisions += 1

@@ -21,6 +21,7 @@ from shapeproof.export.build.accepted.guards import Guard, guard_of, relaxed
 from shapeproof.export.build.accepted.memory import Layout, Memory
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing, written_inputs
 from shapeproof.export.ops.properties import OWN_BACKWARD, STRIDES
 from shapeproof.export.shim import guarding
@@ -89,17 +90,10 @@ class Requirements:
             lambda leaf, index: f"{self.inputs[leaf]}.shape[{index}]",
         )
 
-    def guards(self, program: _Program) -> list[Guard]:
-        """Return the guard of each flat input, by the program's metadata."""
-        return [guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)]
-
-    def guards_by_node(self, program: _Program) -> dict[str, Guard]:
+    def guards(self, program: _Program) -> dict[str, Guard]:
         """Return the guard of each flat input by its name in the graph, in order."""
-        return {node.name: guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)}
-
-    def _placeholders(self, program: _Program) -> list[tuple[str, torch.fx.Node]]:
-        found = program.graph.find_nodes(op="placeholder")
-        return list(zip(self.inputs, found[len(found) - len(self.inputs) :], strict=True))
+        given = zip(self.inputs, nodes.input_nodes(program.graph, len(self.inputs)), strict=True)
+        return {node.name: guard_of(name, node.meta["val"]) for name, node in given}
 
     def state(self, program: _Program) -> tuple[str, ...]:
         """Return the names of the model's tensors that must share no memory with an input; no unwritten parameters."""
@@ -122,7 +116,7 @@ class Requirements:
             program,
             [
                 code
-                for index, (guard, source) in enumerate(zip(self.guards(program), sources, strict=True))
+                for index, (guard, source) in enumerate(zip(self.guards(program).values(), sources, strict=True))
                 for code in [*guard.code(source), *self.memory.code(index, source)]
             ],
         )
@@ -150,15 +144,13 @@ def _memory(inputs: Inputs, program: _Program, reads: frozenset[str]) -> Memory:
         for index, leaf in enumerate(inputs.leaves)
         if leaf.is_tensor and getattr(leaf.example, "layout", torch.strided) is torch.strided
     }
-    found = program.graph.find_nodes(op="placeholder")
-    written = written_inputs(program.graph)
-    first = len(found) - len(inputs.leaves)
+    given, written = nodes.input_nodes(program.graph, len(inputs.leaves)), written_inputs(program.graph)
     states = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target}
     return Memory(
         layouts,
         reads | {STRIDES} if observes_aliasing(program.graph) else reads,
-        frozenset(index - first for index, node in enumerate(found) if index >= first and node in written),
-        frozenset(states[node.name] for node in found[:first] if node in written and node.name in states),
+        frozenset(index for index, node in enumerate(given) if node in written),
+        frozenset(states[node.name] for node in written.difference(given) if node.name in states),
     )
 
 
@@ -171,7 +163,7 @@ class InputGuards(torch.nn.Module):
 
     def __init__(self, contract: Requirements, program: _Program, *, of_several: bool = False) -> None:
         super().__init__()
-        guards = contract.guards(program)
+        guards = [*contract.guards(program).values()]
         self._each = list(map(relaxed, guards, contract.sizes)) if of_several else guards
         self._sizes = contract.size_guard()
         self._memory = contract.memory

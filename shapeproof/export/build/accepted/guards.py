@@ -106,11 +106,9 @@ class ConstantGuard:
         """Return the checks that torch omits: that None is given for None, a number's type, and the sign of 0.0."""
         if self.expected is None:
             return [f"{source} is None"]
-        sign = [f"math.copysign(1, {source}) == {math.copysign(1, self.expected)}"] if self._is_zero() else []
+        is_zero = isinstance(self.expected, float) and self.expected == 0
+        sign = [f"math.copysign(1, {source}) == {math.copysign(1, self.expected)}"] if is_zero else []
         return [f"type({source}) is {type(self.expected).__name__}", *sign]
-
-    def _is_zero(self) -> bool:
-        return isinstance(self.expected, float) and self.expected == 0
 
 
 @dataclass(frozen=True)

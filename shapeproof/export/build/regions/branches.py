@@ -16,11 +16,11 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.explore.beside_eager.replay import decomposed
 from shapeproof.export.graph import nodes
-from shapeproof.export.report.render import said_by
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
+from shapeproof.wording import said_by
 
 
 class Branch:
@@ -37,7 +37,7 @@ class Branch:
         self.name = name
         self.program = program
         self._graph = _unchecked(program)
-        (output,) = next(node for node in program.graph.nodes if node.op == "output").args
+        (output,) = program.graph.output_node().args
         self.results = list(map(nodes.metadata, output))
         self.sizes = [_sizes(program, value) for value in self.results]
         self._copied = _views(program, output)

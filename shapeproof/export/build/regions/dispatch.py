@@ -20,11 +20,11 @@ from shapeproof.constraints.syntax.text import format_formula, format_term, pars
 from shapeproof.contract.archives import NOTE
 from shapeproof.contract.outside import refusal
 from shapeproof.export.build.accepted.contract import InputGuards, Requirements
-from shapeproof.export.report.render import said_by
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.saved import fields_of, saved_report
 from shapeproof.export.shim import archives
 from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.wording import said_by
 
 if TYPE_CHECKING:
     from shapeproof.export.build.regions.merge import Merging

@@ -38,16 +38,16 @@ from shapeproof.export.explore.regions import Split
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.report.explain import disagreeing
-from shapeproof.export.report.render import said_by
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import consumers
-from shapeproof.export.shim.modules import put
+from shapeproof.export.shim.modules import module_around
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import left_in
 from shapeproof.solver.answers.witness import find, generic
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import equal
+from shapeproof.wording import said_by
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,10 @@ class Merging:
 
     def _proved(self, run: _Dispatch, inputs: Inputs) -> VerifiedProgram:
         """Return the dispatching program if it is proved to do the same as the model."""
+        taken = inspect.signature(self.mod.forward).parameters.values()
+        merged = module_around(lambda tensors, *given: run(tensors, leaves(given)), run.state, taken)
         try:
-            report = self.prove(_conditional(self.mod, run), inputs)
+            report = self.prove(merged, inputs)
         except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
             raise _refusal(said_by(error)) from None
         program = report.program
@@ -205,25 +207,6 @@ def _refuse_if(reason: str | None) -> None:
 
 def _refusal(reason: str) -> UsageError:
     return UsageError(f"the regions cannot be merged into one program: {reason}")
-
-
-def _conditional(mod: torch.nn.Module, run: _Dispatch) -> torch.nn.Module:
-    """Return a module with the model's signature that runs the first branch whose condition holds.
-
-    Its tensors keep their names in the model. It holds nothing else, so copies are cheap.
-    """
-
-    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        tensors: dict[str, Any] = {name: functools.reduce(getattr, name.split("."), self) for name in run.state}
-        return run(tensors, leaves((args, kwargs)))
-
-    taken = inspect.signature(mod.forward)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    forward.__signature__ = taken.replace(parameters=[own, *taken.parameters.values()])  # type: ignore[attr-defined]
-    module: torch.nn.Module = type("Merged", (torch.nn.Module,), {"forward": forward})()
-    for name, tensor in run.state.items():
-        put(module, name, tensor)
-    return module
 
 
 def _shared_state(branches: Sequence[Branch]) -> tuple[list[list[str]], dict[str, torch.Tensor]]:

@@ -117,7 +117,6 @@ def _ones(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _some(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with some elements zero."""
     return tensor * torch.randint(2, tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
 
 
@@ -185,7 +184,6 @@ class _Static(torch.nn.Module):
 
 
 def _data_symbols(program: VerifiedProgram) -> set[str]:
-    """Return the symbols of a program that come from data."""
     rows = Rows(program, Varying(frozenset()))
     found = set[str]()
     for node in program.graph.nodes:
@@ -203,12 +201,7 @@ def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
     bounds = {bound.name: bound.limits for bound in program.report.bounds}
     found: dict[Term, int] = {}
     for node in program.graph.nodes:
-        value = node.meta.get("val")
-        named = [(node.name, value)] if isinstance(value, torch.Tensor) else []
-        if isinstance(value, tuple | list):
-            listed = enumerate(value)
-            named = [(f"{node.name}[{index}]", each) for index, each in listed if isinstance(each, torch.Tensor)]
-        for name, tensor in named:
+        for name, tensor in nodes.tensors_of(node):
             pairs = zip(rows.sizes(tensor), bounds.get(name, ()), strict=False)
             found |= {size: limit for size, limit in pairs if limit is not None}
     return found
@@ -245,7 +238,7 @@ class _Run(torch.fx.Interpreter):
         try:
             return self._called(n)
         except (Refused, Untranslatable) as refused:
-            raise UsageError(f"{_said(n)} cannot be run at its bounds: {refused}") from None
+            raise UsageError(f"{nodes.said(n)} cannot be run at its bounds: {refused}") from None
 
     def _called(self, node: torch.fx.Node) -> Any:
         value = node.meta.get("val")
@@ -453,7 +446,7 @@ class _Run(torch.fx.Interpreter):
             noted = each.meta.get("val") if isinstance(each, torch.fx.Node) else None
             if isinstance(noted, torch.Tensor):
                 if not self._rows.first(each):
-                    raise UsageError(f"{_said(each)} is a result whose rows are not its first")
+                    raise UsageError(f"{nodes.said(each)} is a result whose rows are not its first")
                 for dim, size in enumerate(self._rows.sizes(noted)):
                     if self._rows.varying.term(size):
                         places.setdefault(size, []).append((result, dim))
@@ -469,10 +462,3 @@ def _is_symbol(size: Term) -> bool:
 
 def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, tuple | list) else [value]
-
-
-def _said(node: torch.fx.Node) -> str:
-    where = nodes.line_of(node)
-    return f"`{node.name}`" + (
-        f" ({where.file.rpartition('/')[2]}:{where.line} `{where.text.strip()}`)" if where else ""
-    )

@@ -53,12 +53,12 @@ def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
     """Replace invalid rows by the first row; assert that a row exists, since the result is one of the elements."""
     value = operand.value
     for dim in dims:
-        if dim in operand.dims:
+        mask = meant(operand, [dim])
+        if mask is not None:
             if not value.shape[dim]:
                 raise Refused("there is nothing to choose from")
             assert_all(operand.dims[dim] > 0, "expected a reduction dim with at least one element")
-            shape = [-1 if other == dim else 1 for other in range(value.dim())]
-            value = torch.where(rows_of(operand, dim).view(shape), value, value.narrow(dim, 0, 1))
+            value = torch.where(mask, value, value.narrow(dim, 0, 1))
     return value
 
 
@@ -142,10 +142,9 @@ def _cat(given: Given) -> Tensor:
 
 def _in_order(operand: Operand, dim: int, *, descending: bool) -> tuple[Tensor, Tensor]:
     values, places = operand.value.sort(dim=dim, descending=descending, stable=True)
-    if dim in operand.dims:
-        shape = [-1 if other == dim else 1 for other in range(values.dim())]
-        valid = rows_of(operand, dim).view(shape).expand_as(values).gather(dim, places)
-        order = _compacted(values, valid, dim)
+    mask = meant(operand, [dim])
+    if mask is not None:
+        order = _compacted(values, mask.expand_as(values).gather(dim, places), dim)
         values, places = values.gather(dim, order), places.gather(dim, order)
     return values, places
 

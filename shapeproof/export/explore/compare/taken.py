@@ -54,7 +54,6 @@ def _copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _take(module: torch.fx.GraphModule, call: torch.fx.Node, branch: str) -> None:
-    """Insert the nodes of a branch in place of the call."""
     body: torch.fx.GraphModule = getattr(module, branch)
     known = dict(zip(body.graph.find_nodes(op="placeholder"), call.args[3], strict=True))  # type: ignore[arg-type]
     results: Any = ()

@@ -122,7 +122,7 @@ class Scout:
 
 def _of_one_value(region: Facts) -> set[str]:
     """Return the sizes with a single value in a region: it is an accident if another size of the example equals it."""
-    return {name for name, bounds in region.ranges.items() if bounds.lower is not None and bounds.lower == bounds.upper}
+    return {name for name, bounds in region.ranges.items() if bounds.single is not None}
 
 
 @dataclass(slots=True)

@@ -56,11 +56,6 @@ def size_expression(size: int | torch.SymInt) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
-def is_condition(expr: sympy.Basic) -> bool:
-    """True if an expression is a condition."""
-    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
-
-
 def value_range(bounds: Interval) -> ValueRanges[Any]:
     """Return bounds as torch's value range."""
     return ValueRanges(
