@@ -125,6 +125,7 @@ def one_ledger() -> Iterator[Ledger]:
         yield ledger
     finally:
         _open.reset(token)
+        ledger.memo.clear()  # a program keeps its facts, and these the ledger
 
 
 def current_ledger() -> Ledger:

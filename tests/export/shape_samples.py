@@ -225,6 +225,12 @@ def gathered(rng):
     return x, rng.randrange(-x.dim(), x.dim()), made(rng, sizes, (torch.int64, torch.int64, torch.int32)) * 0
 
 
+def rolled(rng):
+    x, count = made(rng, shape(rng), KINDS), rng.randint(0, 2)
+    dims = [rng.randint(-x.dim() - 1, x.dim()) for _ in range(count)]
+    return x, [rng.randint(-4, 4) for _ in nearly(rng, dims)], dims if rng.random() < 0.95 else [*dims, 0]
+
+
 def indexed(rng):
     return rng.choice((indexed_by_one, indexed_by_several))(rng)
 
@@ -281,6 +287,7 @@ ARGUMENTS = {
     ATEN.where.self: chosen_of_tensors,
     ATEN.where.ScalarOther: chosen_or_number,
     ATEN.gather.default: gathered,
+    ATEN.roll.default: rolled,
     ATEN.index.Tensor: indexed,
     ATEN.arange.default: counted("end"),
     ATEN.arange.start: counted("start", "end"),

@@ -189,7 +189,8 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
     "pad": Operator(copies=Copies("pad")),
     **_each("reflection_pad1d reflection_pad2d reflection_pad3d", copies=Copies("padding")),
     **_each("replication_pad1d replication_pad2d replication_pad3d", copies=Copies("padding")),
-    **_each("flip.default roll.default take.default", values=values.elements_of("self")),
+    **_each("flip.default take.default", values=values.elements_of("self")),
+    "roll.default": Operator(values=values.elements_of("self"), shape=ShapeFunction(shapes.rolled, dtypes.of_operand)),
     **_each("masked_fill.Scalar masked_fill.Tensor", values=values.elements_of("self", "value")),
     "cat.default": Operator(
         values=values.elements_of("tensors"),
@@ -403,7 +404,14 @@ def known_of(target: Any) -> Operator:
     >>> known_of(torch.ops.aten.reshape.default).alias_or_copy, known_of("aten.nonzero.default").counts
     (True, 'self')
     """
-    return _named(str(target)) if isinstance(target, str) or hasattr(target, "_schema") else _UNKNOWN
+    if isinstance(target, str):
+        return _named(target)
+    return _of_operator(target) if hasattr(target, "_schema") else _UNKNOWN
+
+
+@functools.lru_cache(4096)
+def _of_operator(target: Any) -> Operator:
+    return _named(str(target))
 
 
 @functools.lru_cache(4096)

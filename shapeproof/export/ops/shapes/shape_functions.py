@@ -361,6 +361,14 @@ def gathered(named: Named, sizes: Sizes) -> Shape | None:
     return tuple(index.shape) if fit and sizes.at_least(x.shape[at], 1) else None
 
 
+def rolled(named: Named, _: Sizes) -> Shape | None:
+    """`roll` by numbers along dims: the operand's shape."""
+    x, shifts, dims = named["self"], named["shifts"], named["dims"]
+    plain = all(type(each) is int for each in (*shifts, *dims))
+    along = 0 < len(dims) == len(shifts) and all(-x.dim() <= dim < x.dim() for dim in dims)
+    return tuple(x.shape) if plain and along else None
+
+
 def counted(named: Named, sizes: Sizes) -> Shape | None:
     """`arange` of integers: the numbers from the start up to the end."""
     start, end, step = named.get("start", 0), named["end"], named.get("step", 1)
