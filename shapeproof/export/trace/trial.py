@@ -139,6 +139,8 @@ class Trial:
         """A check that no data can pass, given the facts."""
         self.learned: list[Formula] = []
         """The promises of operators and the checks on data, in order."""
+        self.last_check = (0, 0)
+        """The numbers of steps and of learned facts when the last check on data had been learned."""
         self.harmless: list[Step] = []
         """Decisions that made no difference where they were made, and were forgotten."""
         self.reads: set[str] = set()
@@ -339,6 +341,7 @@ class Trial:
             return follows or self._check_data(formula, place, message)
         if answer is False and self._outside is not None and self.about_data(formula):  # fails for all inputs here
             self.checks.append(DataCheck(formula, place(), message(), inside=True))
+            self.last_check = (len(self.steps), len(self.learned))
             return True
         if answer is False and self.about_data(formula) and truth(formula, self.facts).always is False:
             self.impossible = self.impossible or DataCheck(formula, place(), message())
@@ -369,6 +372,7 @@ class Trial:
         for step in self.steps[first:]:
             if step.teaches:
                 self.region.learn(step.decision.taken)
+        self.last_check = (len(self.steps), len(self.learned))
 
     def learn(self, formula: Formula) -> None:
         """Take a promise of an operator (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
@@ -460,6 +464,7 @@ class Trial:
         self.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
         self.questions.note_check(formula, here, len(self.learned))
         self.learned.append(formula)
+        self.last_check = (len(self.steps), len(self.learned))
         self.facts.learn(formula)
         self.region.learn(formula)
         return True

@@ -107,8 +107,9 @@ class Runs:
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._fresh = replay.fresh_modules(program)
+        self._fresh = replay.fresh_modules(program, compared=True)
         self._read = translator_of(program).size
+        self._named: Named = {}
         self._branches = len(graph_modules(program.graph_module)) > 1
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
         self.raised: Fault | None = None
@@ -135,7 +136,7 @@ class Runs:
 
     def _walk(self, point: Mapping[str, int], change: Callable[..., Any], compared: list[str]) -> Fault | None:
         values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
-        interpreter = _Interpreter(self._fresh(), Known(self._read, dict(point)), compared)
+        interpreter = _Interpreter(self._fresh(), Known(self._read, dict(point), self._named), compared)
         try:
             interpreter.walk(values)
         except _Found as found:
@@ -161,29 +162,40 @@ class _Found(BaseException):
         self.fault = fault
 
 
+Named = dict[torch.fx.Node, list[tuple[int, str]]]
+"""For each node that was run, the places of its sizes that are a symbol, and that symbol."""
+
+
 class Known:
     """The values of symbols in one run."""
 
-    def __init__(self, read: Callable[[Any], Term], point: Point) -> None:
+    def __init__(self, read: Callable[[Any], Term], point: Point, named: Named | None = None) -> None:
         self.read = read
         self._point = point
+        self._named: Named = {} if named is None else named
 
     def within(self) -> Known:
         """Copy the known values for a body, which may run again on other data."""
-        return Known(self.read, dict(self._point))
+        return Known(self.read, dict(self._point), self._named)
 
     def denies(self, formula: Formula) -> bool:
         """True if a formula is known to be false in this run."""
         return formula.symbols <= self._point.keys() and not holds_at(formula, self._point)
 
-    def take(self, noted: Any, real: Any) -> None:
+    def take(self, node: torch.fx.Node, real: Any) -> None:
         """Set each symbol of a size from data to the run's value."""
-        for size, value in zip(symbols.sizes(noted), symbols.sizes(real), strict=False):
-            if isinstance(size, torch.SymInt) and isinstance(value, int):
-                term = self.read(size)
-                for name in term.symbols:
-                    if term is symbol(name):
-                        self._point.setdefault(name, int(value))
+        if node not in self._named:
+            self._named[node] = list(self._symbols_of(node.meta.get("val")))
+        new = [(place, name) for place, name in self._named[node] if name not in self._point]
+        values = symbols.sizes(real) if new else []
+        for place, name in new:
+            if place < len(values) and isinstance(values[place], int):
+                self._point.setdefault(name, int(values[place]))
+
+    def _symbols_of(self, noted: Any) -> Iterator[tuple[int, str]]:
+        for place, size in enumerate(symbols.sizes(noted)):
+            term = self.read(size) if isinstance(size, torch.SymInt) else None
+            yield from ((place, name) for name in (term.symbols if term is not None else ()) if term is symbol(name))
 
     def value(self, size: Any) -> Any:
         """Return the value of a size from the metadata in this run; None if unknown."""
@@ -202,7 +214,7 @@ class Walk(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         """Run one node, and learn the sizes of its result."""
         result = self.step(n)
-        self._known.take(n.meta.get("val"), result)
+        self._known.take(n, result)
         return result
 
     def step(self, n: torch.fx.Node) -> Any:

@@ -363,17 +363,17 @@ def _seed() -> None:
     seed(SEED)
 
 
-def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
+def fresh_modules(program: torch.export.ExportedProgram, *, compared: bool = False) -> Callable[[], torch.nn.Module]:
     """Return a factory of callables; each starts from the program's initial state and shares none with the model.
 
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves.
+    computed themselves. `compared`: the caller compares the operands of custom operators that claim not to write.
     """
     with quiet():
         module = copied_state(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
-    watching = nodes.counts_writes(module)
+    watching = nodes.counts_writes(module, compared=compared)
     last: list[tuple[torch.nn.Module, list[int | None]]] = []
 
     def fresh() -> torch.nn.Module:

@@ -194,8 +194,11 @@ class _Operation:
 
     def settle(self, result: Any, recalled: Recalled | None) -> None:
         """Forget the decisions that make no difference to the result."""
-        trial, (_, checks) = self._env.trial, self._env.brought
-        if not self._repeatable or len(trial.steps) == self._steps or checks != self._brought[1]:
+        trial = self._env.trial
+        if not self._repeatable or len(trial.steps) == self._steps:
+            return
+        if self._env.brought[1] != self._brought[1]:
+            self._settle_since(*trial.last_check, result, recalled)
             return
         if self._gives_its_operand:  # what was asked is how to record it
             self.forget()
@@ -204,12 +207,18 @@ class _Operation:
             of_torch = (step.decision.kind is not Kind.ASSERTED for step in trial.steps[self._steps :])
             trial.forget(self._steps, [at for at, harmless in enumerate(of_torch) if harmless], self._known)
             return
+        self._settle_since(self._steps, self._known, result, recalled)
+
+    def _settle_since(self, first: int, known: int, result: Any, recalled: Recalled | None) -> None:
+        """Settle the decisions since a step; the operator has learned no check on data since then."""
+        if len(self._env.trial.steps) == first:
+            return
         found = leaves(result)
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
             key = (self.key, self._key(values), *sharing(values))
             made = settle.Call(key, self.operands, found, self._again, self._env.read)
-            settle.settle(trial, self._steps, self._known, made, recalled if self._is_plain else None)
+            settle.settle(self._env.trial, first, known, made, recalled if self._is_plain else None)
 
     def _is_the_same_everywhere(self, result: Any) -> bool:
         """True if a rule gives the result of a view at every size, whatever torch assumed."""

@@ -12,9 +12,10 @@ Laws:
 - A decision is forgotten only together with every conclusion from it: the region returns to its state before the
   operator, and learns the kept decisions again. A later question is asked again.
 - An assertion is never settled here: eager raises there. Inputs that violate the operator's own assertion belong to the
-  assertion's cell, so the operator's other decisions are settled for the inputs that meet it. A decision of an operator
-  that checks data or may change the size of a storage is never settled here either. An operator that takes sizes from
-  data must return the same sizes again; torch remembers these with the operand.
+  assertion's cell, so the operator's other decisions are settled for the inputs that meet it. A decision that an
+  operator makes before a check on data is never settled here either, since it may decide whether the check is made; nor
+  is one of an operator that may change the size of a storage. An operator that takes sizes from data must return the
+  same sizes again; torch remembers these with the operand.
 - A forgotten decision may have been a question about a layout, whose answer the tensor remembers. If the model reads a
   layout afterwards, the induction fails: `Trial.doubtful`.
 
