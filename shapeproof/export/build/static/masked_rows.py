@@ -16,6 +16,7 @@ from shapeproof.export.build.static.masking import (
     filled,
     meant,
     positions,
+    valid_first,
 )
 from shapeproof.export.shim.asynchronous import assert_all
 
@@ -70,7 +71,7 @@ def _ordered(operand: Operand) -> tuple[Tensor, Tensor, Tensor]:
     """Return the elements in order, valid ones first; their original places; and which of them are valid."""
     values, places = operand.value.flatten().sort(stable=True)
     valid = _valid(operand)[places]
-    order = (~valid).to(torch.uint8).argsort(stable=True)
+    order = valid_first(valid)
     return values[order], places[order], valid[order]
 
 
