@@ -53,6 +53,16 @@ def over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple((atom, exponent) for atom, exponent in exponents.items() if exponent)
 
 
+def by_atom(poly: Poly, atom: Node) -> tuple[Poly, Poly]:
+    """Return `(factor, rest)` of `poly == factor*atom + rest`, where no monomial of the rest contains the atom."""
+    factor, rest = dict[Monomial, int](), dict[Monomial, int]()
+    for monomial, coefficient in poly.items():
+        ratio = over(monomial, ((atom, 1),))
+        part = rest if ratio is None else factor
+        part[monomial if ratio is None else ratio] = coefficient
+    return factor, rest
+
+
 def add(left: Poly, right: Poly, scale: int = 1) -> Poly:
     """Return `left + scale * right`."""
     total = dict(left)

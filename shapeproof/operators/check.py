@@ -138,27 +138,30 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
         return report("undecided", tuple(unbounded.values()), results)
     if not sum(alone.trusted.values()):
         return report("undecided", results=results, notes=("the operator raises wherever it was run",))
-    kernel = python_kernel(operator)
-    if kernel is None:
-        return report(
-            "agrees",
-            results=results,
-            notes=("its kernel is no function in Python that torch knows of: it was run, and not read",),
-        )
-    try:
-        real = verified(*declared(kernel), splitting=True, budget=budget)
-    except Exception as error:  # noqa: BLE001 - whatever it raises, it cannot be followed
-        return report("agrees", results=results, notes=(f"the kernel cannot be traced: {first_line(error)}",))
-    if real.status != "proved" or not isinstance(real.program, Regions):
-        return report("agrees", results=results, notes=("the kernel, traced as a model, is not proved itself",))
-    if real.trusted:
-        names = ", ".join(real.trusted)
-        return report("agrees", results=results, notes=(f"the kernel calls {names}, whose fake is not proved here",))
-    compared = compare(fakes, _programs(real), inputs, operator)
+    kernel = _traced_kernel(operator, declared, budget)
+    if isinstance(kernel, str):
+        return report("agrees", results=results, notes=(kernel,))
+    compared = compare(fakes, kernel, inputs, operator)
     if compared.faults:
         return report("refuted", tuple(compared.faults), results)
     notes = tuple(dict.fromkeys(compared.open))
     return report("agrees" if notes else "proved", results=results, notes=notes)
+
+
+def _traced_kernel(operator: Any, declared: Declared, budget: Budget) -> list[Program] | str:
+    """Return the programs of an operator's kernel, traced as a model, or the reason why there are none."""
+    kernel = python_kernel(operator)
+    if kernel is None:
+        return "its kernel is no function in Python that torch knows of: it was run, and not read"
+    try:
+        report = verified(*declared(kernel), splitting=True, budget=budget)
+    except Exception as error:  # noqa: BLE001 - whatever it raises, it cannot be followed
+        return f"the kernel cannot be traced: {first_line(error)}"
+    if report.status != "proved" or not isinstance(report.program, Regions):
+        return "the kernel, traced as a model, is not proved itself"
+    if report.trusted:
+        return f"the kernel calls {', '.join(report.trusted)}, whose fake is not proved here"
+    return _programs(report)
 
 
 def _programs(report: Report) -> list[Program]:

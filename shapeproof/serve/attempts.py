@@ -1,8 +1,8 @@
-"""The exports that are tried for a call that no program serves, the most general first; the first proved is taken.
+"""Tries exports for a call that no program serves, the most general first, and takes the first that is proved.
 
-declared   what the user declared, split where one program does not serve it all
-seen       what varied is dynamic, and every input seen is served
-around     what varied is dynamic, and this call is served
+declared   what the user declared, split if one program does not serve all of it
+seen       sizes that varied are dynamic, and every seen input is served
+around     sizes that varied are dynamic, and this call is served
 static     this call's sizes alone
 
 An undecided program is not taken: it might refuse what eager takes.
@@ -37,9 +37,9 @@ class Learned:
 
     Attributes:
         split: whether one program was found not to serve all that was seen.
-        declared: whether the programs of what was declared are there.
-        failed: the sizes for which no attempt has led to a program.
-        said: why, at the last of them.
+        declared: whether there are programs of the declared domain.
+        failed: the sizes for which no attempt gave a program.
+        said: the reason for the last of them.
     """
 
     seen: Seen
@@ -58,13 +58,8 @@ class Exporter:
         self._constraints = tuple(constraints)
         self._could_be_meant = False
 
-    def learned(self, call: Call, before: Seen) -> Learned:
-        """Return the knowledge at the first call of a form: what was seen before of its kind."""
-        joint = before.joints.get(call.kind)
-        return Learned(Seen({} if joint is None else {call.kind: joint}))
-
     def call(self, args: Args, kwargs: dict[str, Any]) -> Call:
-        """A call as `Seen` has it.
+        """Return a call in the form that `Seen` keeps.
 
         Raises:
             UsageError: the inputs do not fit the model.
@@ -74,7 +69,7 @@ class Exporter:
     def export(
         self, args: Args, kwargs: dict[str, Any], learned: Learned
     ) -> tuple[tuple[VerifiedProgram, ...], bool, str]:
-        """The programs for a call, whether they are of what was declared; and why there are none.
+        """Return the programs for a call, whether the declared domain gave them, and the reason if there are none.
 
         Raises:
             ConstraintViolation: what was declared is refuted.
@@ -94,7 +89,7 @@ class Exporter:
         return found, False, said
 
     def _of_declared(self, args: Args, kwargs: dict[str, Any]) -> tuple[VerifiedProgram, ...]:
-        """The programs of what was declared, with this call for the example; none where that is undecided.
+        """Return the programs of the declared domain, with this call as the example; none if it is undecided.
 
         Raises:
             ConstraintViolation: it is refuted.
@@ -108,7 +103,7 @@ class Exporter:
     def _inferred(
         self, args: Args, kwargs: dict[str, Any], learned: Learned
     ) -> tuple[tuple[VerifiedProgram, ...], str]:
-        """The program of the first attempt that is proved; else why there is none."""
+        """Return the programs of the first attempt that is proved, or else the reason."""
         said = ""
         for attempt in self._attempts(args, kwargs, learned):
             try:
@@ -148,12 +143,12 @@ class Exporter:
 
 @contextlib.contextmanager
 def _no_random_numbers() -> Iterator[None]:
-    """A program keeps what Python's generators gave when it was traced; they are put back.
+    """Restore the generators of Python and NumPy after a trace.
 
     Raises:
-        UsageError: the model draws of them.
+        UsageError: the model draws from them; a program would keep what it drew in the trace.
     """
-    python, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002 - the generator that models draw of
+    python, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002 - the generator that models draw from
     try:
         yield
         if random.getstate() != python or repr(np.random.get_state()) != repr(numpys):  # noqa: NPY002
@@ -170,7 +165,7 @@ def _programs(report: Report) -> tuple[VerifiedProgram, ...]:
 
 
 def spans(seen: Seen, kind: Kind) -> dict[str, tuple[int, int]]:
-    """The sizes of calls of a kind that varied, with the least and the greatest seen."""
+    """Return the sizes that varied in calls of a kind, each with the least and the greatest seen."""
     joint = seen.joints.get(kind)
     if joint is None:
         return {}
@@ -181,7 +176,7 @@ def spans(seen: Seen, kind: Kind) -> dict[str, tuple[int, int]]:
 def _entries(
     model: torch.nn.Module, args: Args, kwargs: dict[str, Any], varied: Mapping[str, Any]
 ) -> Callable[[str, Any], Any]:
-    """Dim.AUTO for each size that varied, by torch's source names."""
+    """Return a function that gives Dim.AUTO for each size that varied, by torch's source names."""
     leaves = {source: (name, value) for source, name, value in binding.name_leaves(model, args, kwargs)}
 
     def entry(source: str, _: Any) -> Any:

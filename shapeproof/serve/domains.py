@@ -36,7 +36,7 @@ class FlatDomain:
     lengths: tuple[int, ...]
 
     def said(self, formula: Formula) -> str:
-        """A formula in the user's names."""
+        """Return a formula in the user's names."""
         return format_formula(formula, rename=dict(zip(symbols(len(self.names)), self.names, strict=True)))
 
     def within(self, other: FlatDomain) -> bool:
@@ -46,7 +46,7 @@ class FlatDomain:
 
 
 def symbols(count: int) -> tuple[str, ...]:
-    """The names of so many flat sizes."""
+    """Return the names of the first flat sizes."""
     return tuple(f"s{index}" for index in range(count))
 
 
@@ -65,7 +65,7 @@ def flat_domain(contract: Requirements) -> FlatDomain | None:
 
 
 def _moved(formula: Formula, places: Mapping[str, tuple[int, Reading]]) -> Formula | None:
-    """A formula over flat sizes. It is renamed as text, which keeps where it is defined; solving does not."""
+    """Return a formula over flat sizes. It is renamed as text, which keeps where it is defined; solving does not."""
     if all(places[name][1].is_plain for name in formula.symbols):
         return parse_formula(format_formula(formula, rename={each: f"s{places[each][0]}" for each in formula.symbols}))
     if not formula.total:
@@ -78,7 +78,7 @@ def _solved(index: int, place: Reading) -> Term:
 
 
 def _equalities(sizes: Sequence[Sequence[Term]], places: Mapping[str, tuple[int, Reading]]) -> Iterator[Formula]:
-    """That each size is what its term says."""
+    """Yield the equality of each size with its term."""
     read = {index for index, place in places.values() if place.is_plain}
     for index, term in enumerate(each for terms in sizes for each in terms):
         if index not in read:

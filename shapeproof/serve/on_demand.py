@@ -42,11 +42,11 @@ from shapeproof.serve.programs import Program
 from shapeproof.serve.router import Router
 
 MOST_MISSES = 1000
-"""Misses that are kept, each of another call; the first."""
+"""The most misses that are kept: the first, each of another call."""
 MOST_FAILED = 4
-"""Calls of one form that no attempt serves; after them nothing more is traced for it."""
+"""After this many calls of one form that no attempt serves, nothing more is traced for the form."""
 MOST_FORMS = 256
-"""The most forms of calls that are remembered; beyond, all are forgotten and learned again."""
+"""The most forms of calls that are remembered; one more, and all are forgotten and learned again."""
 _OTHERWISE = ("trace", "eager", "raise")
 
 
@@ -60,10 +60,10 @@ def compile(  # noqa: A001, PLR0913 - the word that torch has for it
     otherwise: str = "trace",
     backend: str | Callable[[VerifiedProgram], Run] | None = None,
 ) -> Served:
-    """A model that is served by proved programs, made when they are needed.
+    """Serve a model by proved programs, which are made when they are needed.
 
-    The first call has a program made. A call that lies in the domain of a program goes there; for any other the model
-    is exported again: what varied is dynamic, and all that was seen is served, by one program where one is proved.
+    The first call makes a program. A call in the domain of a program runs that program; for any other call the model is
+    exported again: sizes that varied are dynamic, and all seen inputs are served, by one program if one is proved.
 
     Args:
         model: the model. It is not changed; programs use its own parameters and buffers.
@@ -71,14 +71,14 @@ def compile(  # noqa: A001, PLR0913 - the word that torch has for it
             serve it, several are made at once. None: sizes become dynamic as they are seen to vary.
         constraints: relations, as for `export`.
         seen: inputs recorded earlier; programs for them need not be learned again.
-        at_most: how many programs are kept; what they do not serve is run by the model itself.
-        otherwise: what becomes of a call that no program serves once there is one: "trace" makes another, "eager" has
-            the model run it, "raise" raises OutsideDomain.
+        at_most: how many programs are kept; the model itself runs what they do not serve.
+        otherwise: what is done with a call that no program serves, once there is a program: "trace" makes another,
+            "eager" runs the model itself, "raise" raises OutsideDomain.
         backend: "graph" (the program itself, and the default), "torch.compile", "aot_inductor" or "onnxruntime"; or a
             function from a program to a callable.
 
     Returns:
-        A callable that takes what the model takes and gives what the model gives.
+        A callable with the signature and the results of the model.
 
     Raises:
         UsageError: an argument is invalid, or a library that the backend needs is missing.
@@ -220,7 +220,7 @@ class Served:
             gate.leave()
 
     def _renew(self) -> None:
-        """Have the programs use the tensors that the model has now, or drop them where those are of another kind."""
+        """Have the programs use the tensors that the model has now; drop the programs if those are of another kind."""
         if self._state.is_current():
             return
         with gate.closed():
@@ -265,7 +265,8 @@ class Served:
         if key not in self._learned:
             if len(self._learned) >= MOST_FORMS:
                 self._learned.clear()
-            self._learned[key] = self._exporter.learned(call, self._before)
+            joint = self._before.joints.get(call.kind)
+            self._learned[key] = Learned(Seen({} if joint is None else {call.kind: joint}))
         return self._learned[key]
 
     def _reluctance(self, request: Request, learned: Learned) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def served_html(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
-    """The report on what was served until now; `profiles`: what was seen of the calls of each form and modes."""
+    """Return the report on what was served so far; `profiles`: the profile of the calls of each form and modes."""
     misses = run.misses
     name = type(run.model).__name__
     counts = f"{run.calls} calls, {run.missed} missed, {run.traced} traced, {len(run.programs)} programs kept"
@@ -43,7 +43,7 @@ def served_html(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
 
 
 def served_page(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
-    """The report as a page of its own."""
+    """Return the report as a complete page."""
     head = f'<meta charset="utf-8"><title>{escape(type(run.model).__name__)}</title>'
     return f"<!doctype html>\n<html><head>{head}</head><body>\n{served_html(run, profiles)}\n</body></html>\n"
 
@@ -97,11 +97,7 @@ def _free(shared: frozenset[Formula], count: int) -> Iterator[frozenset[str]]:
 
 
 def savings(misses: Sequence[Miss]) -> Iterator[str]:
-    """Say in a sentence how many traces one declaration would have saved.
-
-    Args:
-        misses: in the order in which they came.
-    """
+    """Say in a sentence how many traces one declaration would have saved; the misses are in order."""
     traced = [miss for miss in misses if miss.outcome == "traced" and miss.about_sizes]
     declared = next((miss.declare for miss in reversed(traced) if miss.declare), None)
     if declared:

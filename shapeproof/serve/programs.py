@@ -38,7 +38,7 @@ class Program:
 
     @property
     def key(self) -> Hashable:
-        """What all its calls have in common, but for sizes and data; `Request.key` of each."""
+        """What all its calls have in common besides sizes and data: the `Request.key` of each."""
         return self.form, self.modes
 
     @property

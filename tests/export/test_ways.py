@@ -7,10 +7,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import sympy
 import torch
 from torch.export import Dim
 
 import shapeproof
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.records.diagnostics import Diagnostic
@@ -42,19 +44,22 @@ def file_in_export(frame):
     return path.relative_to(ROOMS) if path.is_relative_to(ROOMS) else None
 
 
+def is_of_guard(record):
+    """Whether a record is of the guard `b == 5`; reads it past `__getattribute__`."""
+    plain = object.__getattribute__
+    if isinstance(record, Diagnostic):
+        return "5" in plain(record, "message")
+    for name in ("decision", "finding"):
+        if name in type(record).__dataclass_fields__:
+            return is_of_guard(plain(record, name))
+    return str(plain(record, "formula")) in {"b == 5", "b != 5"}
+
+
 @pytest.mark.thorough
 def test_few_files_handle_a_guard_from_its_decision_to_its_line(monkeypatch):
     """A file handles it if its code reads a field of a record of this guard: the decision, the finding, and so on."""
-    dim, files, of_guard = Dim("b", min=1, max=8), set(), {}
+    dim, files = Dim("b", min=1, max=8), set()
     plain = object.__getattribute__
-
-    def is_of_guard(record):
-        if isinstance(record, Diagnostic):
-            return "5" in plain(record, "message")
-        for name in ("decision", "finding"):
-            if name in of_guard.setdefault(type(record), set(getattr(type(record), "__dataclass_fields__", ()))):
-                return is_of_guard(plain(record, name))
-        return str(plain(record, "formula")) in {"b == 5", "b != 5"}
 
     def reading(record, name):
         frame = sys._getframe(1)
@@ -69,6 +74,37 @@ def test_few_files_handle_a_guard_from_its_decision_to_its_line(monkeypatch):
     assert "b != 5" in str(reported(Scaled(), dim))
     assert "report/render.py" in files
     assert len(files) <= 13, sorted(files)
+
+
+def is_guard(value, depth=0):
+    """Whether a value is the guard, as sympy's expression, a formula or a record, or a container of one."""
+    if isinstance(value, RECORDS):
+        return is_of_guard(value)
+    if isinstance(value, Formula):
+        return str(value) in {"b == 5", "b != 5"}
+    if isinstance(value, sympy.Rel):
+        return 5 in value.args
+    nested = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list | set) else ()
+    return depth < 2 and any(is_guard(each, depth + 1) for each in nested)
+
+
+@pytest.mark.thorough
+def test_few_files_hold_a_guard_in_a_variable():
+    """Stricter: a file counts if a function of it holds the guard, be it only to pass it on."""
+    dim, files = Dim("b", min=1, max=8), set()
+
+    def returned(frame, event, _):
+        file = file_in_export(frame) if event == "return" else None
+        if file is not None and file not in files and any(map(is_guard, list(frame.f_locals.values()))):
+            files.add(file)
+
+    sys.setprofile(returned)
+    try:
+        report = reported(Scaled(), dim)
+    finally:
+        sys.setprofile(None)
+    assert "b != 5" in str(report)
+    assert len(files) <= 19, sorted(map(str, files))
 
 
 def carries(value, dim, depth=0):

@@ -319,9 +319,7 @@ class Bounds:
         return None
 
     def _without(self, atom: FloorDiv, poly: Poly) -> tuple[Poly, int, Interval] | None:
-        ratios = {monomial: polynomials.over(monomial, ((atom, 1),)) for monomial in poly}
-        beside = {ratio: poly[monomial] for monomial, ratio in ratios.items() if ratio is not None}
-        rest = {monomial: coefficient for monomial, coefficient in poly.items() if ratios[monomial] is None}
+        beside, rest = polynomials.by_atom(poly, atom)
         below = atom.divisor.poly
         scale = below[UNIT] // gcd(below[UNIT], polynomials.content(beside)) if atom.divisor.is_constant else 1
         factor, left = polynomials.divide(polynomials.scaled(beside, scale), below)
@@ -356,9 +354,7 @@ class Bounds:
             return total
         outside, factored = Interval(0, 0), False
         while (shared := _most_shared(poly)) is not None:
-            ratios = {monomial: polynomials.over(monomial, ((shared, 1),)) for monomial in poly}
-            inside = {ratio: poly[monomial] for monomial, ratio in ratios.items() if ratio is not None}
-            poly = {monomial: coefficient for monomial, coefficient in poly.items() if ratios[monomial] is None}
+            inside, poly = polynomials.by_atom(poly, shared)
             outside += self._atom(shared) * self._factored(inside, depth + 1)
             factored = True
         return total & (outside + self._factored(poly, _DEEPEST_FACTORING)) if factored else total

@@ -267,14 +267,12 @@ def _summands(term: Term) -> tuple[_Summand, ...]:
 
 def _remainder(atom: FloorDiv, poly: Poly) -> tuple[Poly, _Summand] | None:
     """Return the polynomial as `rest + k*(n % d)`, if `n // d` has the factor `-k*d` and the result is no longer."""
-    ratios = {monomial: polynomials.over(monomial, ((atom, 1),)) for monomial in poly}
-    beside = {ratio: poly[monomial] for monomial, ratio in ratios.items() if ratio is not None}
+    beside, rest = polynomials.by_atom(poly, atom)
     below, numerator = atom.divisor.poly, atom.numerator.poly
     lead = polynomials.leading(below)
     count = -beside.get(lead, 0) // below[lead]
     if not count or polynomials.add(beside, below, count):
         return None
-    rest = {monomial: coefficient for monomial, coefficient in poly.items() if ratios[monomial] is None}
     rest = polynomials.add(rest, numerator, -count)
     ways = [(rest, (count, ((_Binary(" % ", atom.numerator, atom.divisor), 1),)))]
     if atom.divisor.is_constant:

@@ -139,10 +139,9 @@ class TakenApart:
         for step, point in self._otherwise(trial):
             sizes = values_text(dict(sorted(point.items())), self.inputs.user_names)
             self._judge(replay.Eager(whole, self.inputs).compare([form], point), step.decision, f"at {sizes}")
-        for step in trial.steps:
-            if trial.about_data(step.decision.formula):
-                for args, kwargs in self._data(trial.point):
-                    self._judge(replay.compare_on(whole, form, args, kwargs, 1), step.decision, "on other data")
+        for step in trial.data_steps:
+            for args, kwargs in self._data(trial.point):
+                self._judge(replay.compare_on(whole, form, args, kwargs, 1), step.decision, "on other data")
 
     def _judge(self, found: replay.Replay, decision: Decision, where: str) -> None:
         if not found.agrees:
@@ -152,7 +151,7 @@ class TakenApart:
 
     def _otherwise(self, trial: Trial) -> Iterator[tuple[Step, dict[str, int]]]:
         """Yield points that answer a question differently; first those that answer only that question differently."""
-        steps = [step for step in trial.steps if not trial.about_data(step.decision.formula)]
+        steps = trial.size_steps
         for step in steps:
             others = (other.decision.taken if other is not step else flipped(step) for other in steps)
             yield from ((step, point) for point in self._points(trial.known.assuming(*others), trial.point))

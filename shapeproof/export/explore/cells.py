@@ -37,7 +37,7 @@ class Cutter:
 
     def beyond(self, trial: Trial) -> list[Formula]:
         """Return formulas whose disjunction holds exactly for the inputs of a cell that a trace does not represent."""
-        sizes = [step.decision.taken for step in trial.steps if not self.domain.about_data(step.decision.formula)]
+        sizes = [step.decision.taken for step in trial.size_steps]
         kept = reasons([(taken, len(str(taken))) for taken in sizes], trial.known)
         return [f.negate(sizes[index]) for index in sorted(kept)]
 
@@ -48,7 +48,7 @@ class Cutter:
 
     def data_answers(self, main: Trial) -> list[Formula]:
         """Return the answers about data that a program takes."""
-        return [step.decision.taken for step in main.steps if self.domain.about_data(step.decision.formula)]
+        return [step.decision.taken for step in main.data_steps]
 
     def cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
         """Return what the trace leaves out, cut along the decisions that imply the others.
@@ -56,7 +56,7 @@ class Cutter:
         Eager's checks come first, so that a cell of torch's assumptions is examined where eager's checks hold. A
         partial formula keeps its place: an earlier decision may be the guard that makes it defined.
         """
-        sizes = [step for step in trial.steps if not self.domain.about_data(step.decision.formula)]
+        sizes = trial.size_steps
         sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
         base = trial.known.fork()
         cells = []

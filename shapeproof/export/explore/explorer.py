@@ -154,7 +154,7 @@ class Explorer:
 
     def _settle(self, traced: Traced, found: Exploration) -> None:
         """Account for every input that the trace's decisions leave out."""
-        about_data = [step for step in traced.trial.steps if self._inputs.domain.about_data(step.decision.formula)]
+        about_data = traced.trial.data_steps
         if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
             found.add(open_answers(self._cut, about_data[0].decision, reason, traced, found.main))

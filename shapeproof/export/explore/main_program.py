@@ -120,14 +120,8 @@ class MainProgram:
     def _trace_apart(self, domain: Facts, point: dict[str, int] | None) -> Traced:
         """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
         first = self._attempts.at(domain, point, self._oblivious)
-        apart = domain.fork()
-        for step in first.trial.steps:
-            if (
-                step.overrules
-                and step.decision.equated is not None
-                and not self._attempts.domain.about_data(step.decision.formula)
-            ):
-                apart.learn(f.negate(step.decision.taken))
+        chance = [step for step in first.trial.size_steps if step.overrules and step.decision.equated is not None]
+        apart = domain.assuming(*(f.negate(step.decision.taken) for step in chance))
         point = self._attempts.sizes.generic(apart) if len(apart.formulas) > len(domain.formulas) else None
         other = first if point is None else self._attempts.at(domain, point, self._oblivious)
         return first if other.program is None else other
@@ -139,11 +133,7 @@ class MainProgram:
         """
         if not any(each.pins for each in example.trial.decisions):
             return example
-        kept = (
-            each
-            for each in example.trial.decisions
-            if not each.pins and not self._attempts.domain.about_data(each.formula)
-        )
+        kept = (step.decision for step in example.trial.size_steps if not step.decision.pins)
         region = domain.assuming(*(decision.taken for decision in kept))
         for cell in (region, _alike(region, self._attempts.inputs.example or {})):
             point = self._attempts.sizes.generic(cell)

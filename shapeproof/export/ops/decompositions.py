@@ -107,7 +107,7 @@ def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
     tensor([[5., 4.]])
     """
     stride = kernel_size if stride in (None, (), []) else stride
-    window, step, around, apart = map(_single, (kernel_size, stride, padding, dilation))
+    window, step, around, apart = (_each(value, 1)[0] for value in (kernel_size, stride, padding, dilation))
     rows = (1, window), (1, step), (0, around), (1, apart)
     return torch.max_pool2d(x.unsqueeze(-2), *rows, ceil_mode).squeeze(-2)
 
@@ -171,10 +171,6 @@ def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     apart = x.view([part for size in ours for part in (size, 1)])
     repeated = y.view([part for size in theirs for part in (1, size)])  # as in torch.kron: not every stride fits
     return (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
-
-
-def _single(value: Any) -> Any:
-    return value[0] if isinstance(value, tuple | list) else value
 
 
 def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import Monomial
@@ -45,6 +45,7 @@ class Varying:
 
 
 Rule = Callable[[Call, Varying], bool]
+_KindT = TypeVar("_KindT")
 
 
 def row_by_row(call: Call, varying: Varying) -> bool:
@@ -61,34 +62,32 @@ def row_by_row(call: Call, varying: Varying) -> bool:
     namespace, packet, overload = call.name.split(".") if call.name.count(".") == 2 else ("", "", "")
     if namespace != "aten" or "out" in overload:
         return False
-    rule = _RULES.get(f"{packet}.{overload}") or _RULES.get(packet) or _in_place(packet, overload)
-    if rule is None or (packet not in SIZED and any(varying.term(term) for term in _numbers(call.arguments.values()))):
-        return False
-    return rule(call, varying)
+    rule = _rule(packet, overload)
+    numbers = () if packet in SIZED else _of_kind(call.arguments.values(), Term)
+    return rule is not None and not any(map(varying.term, numbers)) and rule(call, varying)
 
 
-def _in_place(packet: str, overload: str) -> Rule | None:
-    """Return an in-place operator's rule, that of its out-of-place namesake; None if it changes sizes in place."""
+def _rule(packet: str, overload: str) -> Rule | None:
+    """Return an operator's rule. An in-place one has its out-of-place namesake's, but None if it changes sizes."""
+    own = _RULES.get(f"{packet}.{overload}") or _RULES.get(packet)
+    if own is not None:
+        return own
     name = packet.removesuffix("_")
-    rule = _RULES.get(f"{name}.{overload}") or _RULES.get(name)
-    return rule if rule in {_pointwise, _of_floats} else None
+    namesake = _RULES.get(f"{name}.{overload}") or _RULES.get(name)
+    return namesake if namesake in {_pointwise, _of_floats} else None
 
 
 def tensors(values: Any) -> Iterator[Shape]:
     """Yield the tensors among arguments."""
-    for value in values:
-        if isinstance(value, Shape):
-            yield value
-        elif isinstance(value, tuple):
-            yield from tensors(value)
+    return _of_kind(values, Shape)
 
 
-def _numbers(values: Any) -> Iterator[Term]:
+def _of_kind(values: Any, kind: type[_KindT]) -> Iterator[_KindT]:
     for value in values:
-        if isinstance(value, Term):
+        if isinstance(value, kind):
             yield value
         elif isinstance(value, tuple):
-            yield from _numbers(value)
+            yield from _of_kind(value, kind)
 
 
 def rises(term: Term, varying: Varying) -> bool:
@@ -194,7 +193,7 @@ def pointwise(call: Call, varying: Varying) -> bool:
     True
     """
     _, packet, overload = call.name.split(".")
-    rule = _RULES.get(f"{packet}.{overload}") or _RULES.get(packet) or _in_place(packet, overload)
+    rule = _rule(packet, overload)
     return rule in {_pointwise, _of_floats} and rule is not None and rule(call, varying)
 
 

@@ -364,16 +364,12 @@ def floor_divide(call: Call, bounds: Bounds) -> Span:
     """
     dividend, divisor = _operand(call, "self", bounds), _number(call, "other", bounds)
     mode = call.arguments.get("rounding_mode", "floor")
-    if divisor is None or divisor < 1 or (mode != "floor" and not (mode == "trunc" and _is_natural(dividend, bounds))):
+    natural = dividend.low is not None and bounds(dividend.low).is_nonnegative
+    if divisor is None or divisor < 1 or not (mode == "floor" or (mode == "trunc" and natural)):
         return ANYTHING
     return Span(
         *(None if end is None else t.floor_div(end, constant(divisor)) for end in (dividend.low, dividend.high))
     )
-
-
-def _is_natural(found: Span, bounds: Bounds) -> bool:
-    least = None if found.low is None else bounds(found.low).lower
-    return least is not None and least >= 0
 
 
 def remainder(call: Call, bounds: Bounds) -> Span:

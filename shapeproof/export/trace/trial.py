@@ -198,6 +198,16 @@ class Trial:
         """True if the region is still the whole domain of the trace."""
         return not (self.steps or self.learned or self._oblivious or self._outside)
 
+    @property
+    def size_steps(self) -> list[Step]:
+        """The recorded decisions about the inputs' sizes."""
+        return [step for step in self.steps if not self.about_data(step.decision.formula)]
+
+    @property
+    def data_steps(self) -> list[Step]:
+        """The recorded decisions about data."""
+        return [step for step in self.steps if self.about_data(step.decision.formula)]
+
     def of_kind(self, kind: Kind) -> list[Step]:
         """Return the decisions of a kind, those without effect last."""
         return [step for step in (*self.steps, *self.harmless) if step.decision.kind is kind]

@@ -18,11 +18,11 @@ _PLAIN = _CONSTANTS | {torch.Tensor, int}
 
 
 class Unreadable(Exception):  # noqa: N818 - says what the input is
-    """An input is neither a plain tensor nor a number, a text or None."""
+    """An input is no plain tensor, number, text or None."""
 
 
 class CallForm(NamedTuple):
-    """All of a call but its sizes and data: how its inputs lie in containers, and for each flat input what it is."""
+    """A call without its sizes and data: the structure of its inputs, and the kind of each flat input."""
 
     structure: Hashable
     inputs: tuple[Hashable, ...]
@@ -41,17 +41,17 @@ class Request:
 
     @property
     def key(self) -> Hashable:
-        """All but sizes and data."""
+        """Everything except sizes and data."""
         return self.form, self.modes
 
     @property
     def identity(self) -> Hashable:
-        """All but data."""
+        """Everything except data."""
         return self.form, self.modes, tuple(self.sizes)
 
 
 def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[int], Sequence[Any]]:
-    """The form of a call, its flat sizes and its flat inputs.
+    """Return the form of a call, its flat sizes and its flat inputs.
 
     Raises:
         Unreadable: it has an input that no program can take.

@@ -1,7 +1,7 @@
 """The model's own parameters and buffers, which its programs use, and the modes in which it is called.
 
 A program holds copies of buffers. Here they are replaced by the model's own, so that the model and all its programs see
-a step of an optimizer or a running mean. What is in other attributes, attributes.py looks at.
+a step of an optimizer or a running mean. attributes.py watches the other attributes.
 """
 
 from __future__ import annotations

@@ -139,10 +139,10 @@ class Buckets:
 
     @property
     def padding(self) -> Padding:
-        """What is known of padding the program, and how it was found out.
+        """Whether the program may be padded, and how that is known.
 
         Raises:
-            UsageError: the buckets have the dims no program.
+            UsageError: the buckets belong to no program.
         """
         if self._padding is None:
             raise UsageError("these buckets belong to no program: plan them from a program, or call .on(program)")
@@ -161,7 +161,7 @@ class Buckets:
             The arguments, padded.
 
         Raises:
-            UsageError: the buckets have the dims no program.
+            UsageError: the buckets belong to no program.
             OutsideDomain: the program does not take the inputs.
         """
         return self.padding.pad(self.corner_of, args, kwargs or {})

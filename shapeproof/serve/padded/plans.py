@@ -38,7 +38,7 @@ def dominates(corner: Point, point: Point) -> bool:
 
 
 def least_waste(weights: Sequence[int], costs: Sequence[int], at_most: int) -> list[int]:
-    """Which of the sizes to pad to, as indices: at most so many, with the least sum of `weight * cost of the bucket`.
+    """Return the indices of at most this many sizes to pad to, with the least sum of `weight * cost of the bucket`.
 
     The costs do not fall. Law: `best[b][j] = min over i of best[b-1][i-1] + weight(i..j) * cost(j)`; the last bucket's
     first size i does not fall as j rises, since weights are not negative and costs do not fall. O(k m log m).
@@ -90,7 +90,7 @@ def _ends(starts: Sequence[Sequence[int]], last: int) -> list[int]:
 
 
 def fewest(costs: Sequence[int], ratio: Fraction) -> list[int]:
-    """The fewest sizes to pad to, as indices, so that no size is padded to more than `ratio` times its cost.
+    """Return the indices of the fewest sizes to pad to such that no size is padded to more than `ratio` times its cost.
 
     The costs do not fall. From below, each bucket lies as far up as its first size allows: no plan's n-th is higher.
 
@@ -140,7 +140,7 @@ class Search:
     def _plan(self, chosen: Sequence[int]) -> Plan:
         return Plan(tuple(sorted(self.corners[each] for each in chosen)), self.left > 0)
 
-    # -- at most so many, least sum
+    # -- the least sum for a number of corners
 
     def least_waste(self, at_most: int) -> Plan | None:
         """Return at most this many corners with the least sum of weight times cost; None if none was found."""
@@ -189,7 +189,7 @@ class Search:
         self._split(chosen | {each}, open_ - {each}, at_most)
         self._split(chosen, open_ - {each}, at_most)
 
-    # -- so much waste, fewest
+    # -- the fewest corners for a waste
 
     def fewest(self, ratio: Fraction) -> Plan | None:
         """Return the fewest corners such that each point has one of at most `ratio` times its cost, or None."""

@@ -16,6 +16,7 @@ from shapeproof.export.build.static.masking import (
     filled,
     meant,
     positions,
+    valid_first,
 )
 from shapeproof.export.shim.asynchronous import assert_all
 
@@ -70,7 +71,7 @@ def _ordered(operand: Operand) -> tuple[Tensor, Tensor, Tensor]:
     """Return the elements in order, valid ones first; their original places; and which of them are valid."""
     values, places = operand.value.flatten().sort(stable=True)
     valid = _valid(operand)[places]
-    order = (~valid).to(torch.uint8).argsort(stable=True)
+    order = valid_first(valid)
     return values[order], places[order], valid[order]
 
 
@@ -122,18 +123,23 @@ def _repeat_rows(given: Given) -> Tensor:
 # ---------------------------------------------------------------------- looking up
 
 
-def _wrapped(index: Operand, size: int, count: Tensor | None, what: str) -> Tensor:
-    """Return an index that is in range everywhere: 0 for invalid elements; valid elements are asserted in range."""
+def _placed(index: Operand, end: Tensor | int, message: str, *, otherwise: int) -> Tensor:
+    """Return the places that an index names, `otherwise` for invalid elements; valid ones are asserted in range."""
     mask, value = meant(index), index.value.long()
-    if size == 0:
-        raise Refused("it looks up rows where there may be none")
-    if mask is None and count is None:
-        return value
-    end = size if count is None else count
     inside = (value >= -end) & (value < end)
-    assert_all(inside if mask is None else inside | ~mask, f"index out of range in {what}")
+    assert_all(inside if mask is None else inside | ~mask, message)
     value = torch.where(value < 0, value + end, value)
-    return torch.where(inside if mask is None else inside & mask, value, 0)
+    return torch.where(inside if mask is None else inside & mask, value, otherwise)
+
+
+def _looked_up(source: Operand, dim: int, index: Operand, what: str) -> Tensor:
+    """Return an index into a dim that is in range everywhere: 0 for invalid elements."""
+    if source.value.shape[dim] == 0:
+        raise Refused("it looks up rows where there may be none")
+    if not index.dims and dim not in source.dims:
+        return index.value.long()
+    end = source.dims.get(dim, source.value.shape[dim])
+    return _placed(index, end, f"index out of range in {what}", otherwise=0)
 
 
 def _columns(given: Given, source: Operand) -> dict[int, Operand]:
@@ -180,29 +186,25 @@ class _At:
 def _index(given: Given) -> Tensor:
     source = given.tensor("self")
     columns = _columns(given, source)
-    safe = {
-        dim: _wrapped(each, source.value.shape[dim], source.dims.get(dim), "index") for dim, each in columns.items()
-    }
+    safe = {dim: _looked_up(source, dim, each, "index") for dim, each in columns.items()}
     return source.value[tuple(safe.get(dim, slice(None)) for dim in range(max(safe) + 1))]
 
 
 def _index_select(given: Given) -> Tensor:
     source, index = given.tensor("self"), given.tensor("index")
     (dim,) = dims_of(given["dim"], source.value.dim())
-    return source.value.index_select(
-        dim, _wrapped(index, source.value.shape[dim], source.dims.get(dim), "index_select()").view(-1)
-    )
+    return source.value.index_select(dim, _looked_up(source, dim, index, "index_select()").view(-1))
 
 
 def _embedding(given: Given) -> Tensor:
     table, index = given.fixed("weight"), given.tensor("indices")
-    return torch.nn.functional.embedding(_wrapped(index, table.shape[0], None, "embedding"), table)
+    return torch.nn.functional.embedding(_looked_up(given.tensor("weight"), 0, index, "embedding"), table)
 
 
 def _gather(given: Given) -> Tensor:
     source, index = given.tensor("self"), given.tensor("index")
     (dim,) = dims_of(given["dim"], source.value.dim())
-    return source.value.gather(dim, _wrapped(index, source.value.shape[dim], source.dims.get(dim), "gather"))
+    return source.value.gather(dim, _looked_up(source, dim, index, "gather"))
 
 
 def _select(given: Given) -> Tensor:
@@ -211,8 +213,7 @@ def _select(given: Given) -> Tensor:
     if not isinstance(index, int):
         raise Refused("its index comes of data")
     at = _At(torch.tensor([index], device=source.value.device), {})
-    found = _wrapped(at, source.value.shape[dim], source.dims.get(dim), "select()")
-    return source.value.index_select(dim, found).squeeze(dim)
+    return source.value.index_select(dim, _looked_up(source, dim, at, "select()")).squeeze(dim)
 
 
 def _flip(given: Given) -> Tensor:
@@ -231,13 +232,8 @@ def _flip(given: Given) -> Tensor:
 def _onto(given: Given, dim: int, index: Operand, write: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Write rows along a dim; invalid rows go to an extra row at the end, which is cut off afterwards."""
     target = given.tensor("self")
-    size, count = target.value.shape[dim], target.dims.get(dim)
-    end = size if count is None else count
-    value, mask = index.value.long(), meant(index)
-    inside = (value >= -end) & (value < end)
-    assert_all(inside if mask is None else inside | ~mask, "index out of range")
-    value = torch.where(value < 0, value + end, value)
-    value = torch.where(inside if mask is None else inside & mask, value, size)
+    size = target.value.shape[dim]
+    value = _placed(index, target.dims.get(dim, size), "index out of range", otherwise=size)
     row = target.value.new_zeros([1 if each == dim else length for each, length in enumerate(target.value.shape)])
     return write(torch.cat([target.value, row], dim), value).narrow(dim, 0, size)
 
@@ -246,11 +242,7 @@ def _index_put(given: Given) -> Tensor:
     target, values = given.tensor("self"), given.tensor("values")
     columns = _columns(given, target)
     first = min(columns)
-    others = {
-        dim: _wrapped(each, target.value.shape[dim], target.dims.get(dim), "index_put")
-        for dim, each in columns.items()
-        if dim != first
-    }
+    others = {dim: _looked_up(target, dim, each, "index_put") for dim, each in columns.items() if dim != first}
     rows = max(each.value.shape[0] for each in columns.values())
     if values.dims and (set(values.dims) != {0} or first or any(each.value.dim() != 1 for each in columns.values())):
         raise Refused("its values do not lie row by row")

@@ -17,6 +17,7 @@ from shapeproof.export.build.static.masking import (
     is_operand,
     meant,
     rows_of,
+    valid_first,
 )
 from shapeproof.export.shim.asynchronous import assert_all
 
@@ -113,11 +114,6 @@ def _soft(name: str) -> Callable[[Given], Tensor]:
 # ---------------------------------------------------------------------- order
 
 
-def _compacted(value: Tensor, valid: Tensor, dim: int) -> Tensor:
-    """Return the order that puts the valid rows along a dim first, both groups in their old order."""
-    return (~valid.expand_as(value)).to(torch.uint8).argsort(dim=dim, stable=True)
-
-
 def _counts(operand: Operand, dims: Any) -> list[int]:
     """Return the counts of the dims by identity, so that they compare: one count is one tensor."""
     return [id(operand.dims.get(dim)) for dim in dims]
@@ -136,15 +132,14 @@ def _cat(given: Given) -> Tensor:
         else torch.ones(each.value.shape[dim], dtype=torch.bool, device=each.value.device)
         for each in operands
     ]
-    order = (~torch.cat(masks)).to(torch.uint8).argsort(stable=True)
-    return value.index_select(dim, order[: given.limits[0][dim]])
+    return value.index_select(dim, valid_first(torch.cat(masks))[: given.limits[0][dim]])
 
 
 def _in_order(operand: Operand, dim: int, *, descending: bool) -> tuple[Tensor, Tensor]:
     values, places = operand.value.sort(dim=dim, descending=descending, stable=True)
     mask = meant(operand, [dim])
     if mask is not None:
-        order = _compacted(values, mask.expand_as(values).gather(dim, places), dim)
+        order = valid_first(mask.expand_as(values).gather(dim, places), dim)
         values, places = values.gather(dim, order), places.gather(dim, order)
     return values, places
 

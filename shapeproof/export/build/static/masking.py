@@ -95,6 +95,11 @@ def dims_of(value: Any, rank: int) -> list[int]:
     return [each % rank for each in (value if isinstance(value, tuple | list) else (value,))]
 
 
+def valid_first(valid: Tensor, dim: int = 0) -> Tensor:
+    """Return the order that puts valid rows along a dim first, both groups in their old order."""
+    return (~valid).to(torch.uint8).argsort(dim=dim, stable=True)
+
+
 def positions(condition: Tensor, limit: int) -> Tensor:
     """Return the indices of true elements, one row each, padded with zeros to `limit` rows."""
     found: Tensor = torch.nonzero_static(condition, size=limit, fill_value=0)

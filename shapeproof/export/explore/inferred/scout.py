@@ -8,7 +8,7 @@ eager rejects unequal ones. The scout only chooses a domain; the exploration set
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shapeproof.constraints.formulas import Formula
@@ -67,18 +67,13 @@ class Scout:
 
     def _pinned(self, traced: Traced) -> list[Formula]:
         """Return equalities that operators took at the example: torch may branch on one that eager requires."""
-        found = (each for each in traced.trial.decisions if each.pins and not each.of_the_model)
-        return [each.taken for each in found if not self.eager.inputs.domain.about_data(each.formula)]
+        found = (step.decision for step in traced.trial.size_steps)
+        return [each.taken for each in found if each.pins and not each.of_the_model]
 
-    def _general(self, traced: Traced) -> Iterator[Formula]:
-        """Yield the decisions of a trace that generic inputs take too, since they are no accidents of its sizes."""
-        for step in traced.trial.steps:
-            if (
-                not step.overrules
-                and not step.decision.pins
-                and not self.eager.inputs.domain.about_data(step.decision.formula)
-            ):
-                yield step.decision.taken
+    def _general(self, traced: Traced) -> list[Formula]:
+        """Return the decisions of a trace that generic inputs take too, since they are no accidents of its sizes."""
+        steps = traced.trial.size_steps
+        return [step.decision.taken for step in steps if not step.overrules and not step.decision.pins]
 
     def _tied(
         self, region: Facts, example: dict[str, int], pinned: Sequence[Formula]
