@@ -82,6 +82,9 @@ class Operators:
         self._recorded = 0
         self._recalled = recalled
         self._repeats = Repeats(env, apart, recalled)
+        self._modes = _process_modes()
+        self.switched: list[tuple[Any, Hashable]] = []
+        """The operators that ran in other modes than those in which the trace began; no graph shows the modes."""
         self.known_sizes: KnownSizes | None = None
         """The known sizes of results; set when the trace is over."""
 
@@ -90,6 +93,8 @@ class Operators:
     ) -> Any:
         """Run an operator that the graph records; `note` records an operator whose result is known without a run."""
         refuse_mistaken(func, args)
+        if (modes := _process_modes()) != self._modes:
+            self.switched.append((func, modes))
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
         operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
@@ -250,11 +255,17 @@ def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
     """Return the ambient modes, which select an operator's decomposition and affect its result."""
     kinds = sorted(filter(torch.amp.is_autocast_available, {tensor.device.type for tensor in operands}))
     casting = [torch.get_autocast_dtype(kind) for kind in kinds if torch.is_autocast_enabled(kind)]
+    backends = torch.backends
+    return torch.is_grad_enabled(), *casting, backends.mkldnn.enabled, backends.cudnn.enabled, *_process_modes()
+
+
+def _process_modes() -> tuple[Any, ...]:
+    """Return the modes that no node of a graph shows: a program has those of the process that runs it."""
     attention = torch.backends.cuda
     return (
-        *(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casting, torch.get_default_dtype()),
+        *(torch.is_inference_mode_enabled(), torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()),
         *(attention.flash_sdp_enabled(), attention.math_sdp_enabled(), attention.mem_efficient_sdp_enabled()),
-        *(attention.cudnn_sdp_enabled(), torch.backends.mkldnn.enabled, torch.backends.cudnn.enabled),
+        attention.cudnn_sdp_enabled(),
     )
 
 
