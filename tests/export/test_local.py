@@ -92,6 +92,13 @@ def test_what_makes_a_difference_is_not_settled_in_place(name):
         assert all(agree(mod, run, (torch.randn(n, 4),), may_refuse=undecided) for n in range(7))
 
 
+@pytest.mark.parametrize("how", [check, retraced])
+def test_a_rank_that_is_certainly_wrong_refutes_though_a_size_is_wrong_before_it(how):
+    """The fault: where every open question is traced, the size of the product came first, and it was undecided."""
+    _, report = report_of(lambda x: (x * (x.shape[0] + 2)).squeeze(0), (1, 4), {0: Dim("n", min=1, max=3)}, how)
+    assert report.status == "refuted", str(report)
+
+
 FAR = 30_000
 """Rows of an input too large to be run beside eager: only what is proved of them counts."""
 

@@ -50,14 +50,15 @@ def label(node: torch.fx.Node) -> str:
 def stale_metadata(side: Side) -> Difference | None:
     """Find a used node whose metadata has the wrong rank or sizes on the region (`squeeze` at size 1).
 
-    Unused nodes do not count, since consumers drop them.
+    Unused nodes do not count, since consumers drop them. A wrong rank, of which one is certain, comes first.
     """
     noted_by = translator_of(side.program)
     each = (_stale(node, side.value(node), noted_by, side) for node in nodes.used(side.graph))
     found = [difference for difference in each if difference is not None]
     if not found:
         return None
-    return replace(found[0], unless=f.conjunction(*(difference.unless for difference in found)))
+    worst = next((difference for difference in found if difference.certain), found[0])
+    return replace(worst, unless=f.conjunction(*(difference.unless for difference in found)))
 
 
 def stale_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, side: Side) -> Difference | None:
