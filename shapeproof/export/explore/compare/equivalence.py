@@ -180,9 +180,9 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
 
 
 def _modes(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
-    """Compare the modes of torch that the model switches, such as its default dtype: no graph shows them."""
-    a, b = (env.operators.switched if (env := env_of(each)) is not None else [] for each in (left, right))
-    return None if a == b else Difference("the model switches other modes of torch")
+    """Compare the modes of torch that the model switches, and its seeds: no graph shows them."""
+    a, b = (env.operators.switches.seen if (env := env_of(each)) is not None else [] for each in (left, right))
+    return None if a == b else Difference("the model switches other modes of torch, or seeds otherwise")
 
 
 class _Comparison:

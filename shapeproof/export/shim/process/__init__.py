@@ -8,6 +8,7 @@ noted_lines.py     the model's lines with each node, cheaply
 each_call.py       a check before each operator runs
 attention.py      what torch.nn's attention gives in eager
 transforms.py      the stack of torch.vmap and similar transforms
+modes.py           modes and seeds that no graph shows
 default_device.py  the default device, cheaply
 unrun.py           the graph's record of an operator that was not run
 ranks.py           the store that ranks share

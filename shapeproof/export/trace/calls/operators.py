@@ -24,6 +24,7 @@ from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
+from shapeproof.export.shim.process.modes import Switches, modes
 from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
@@ -82,9 +83,7 @@ class Operators:
         self._recorded = 0
         self._recalled = recalled
         self._repeats = Repeats(env, apart, recalled)
-        self._modes = _process_modes()
-        self.switched: list[tuple[Any, Hashable]] = []
-        """The operators that ran in other modes than those in which the trace began; no graph shows the modes."""
+        self.switches = Switches()
         self.known_sizes: KnownSizes | None = None
         """The known sizes of results; set when the trace is over."""
 
@@ -93,8 +92,7 @@ class Operators:
     ) -> Any:
         """Run an operator that the graph records; `note` records an operator whose result is known without a run."""
         refuse_mistaken(func, args)
-        if (modes := _process_modes()) != self._modes:
-            self.switched.append((func, modes))
+        self.switches.note(func)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
         operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
@@ -256,17 +254,7 @@ def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
     kinds = sorted(filter(torch.amp.is_autocast_available, {tensor.device.type for tensor in operands}))
     casting = [torch.get_autocast_dtype(kind) for kind in kinds if torch.is_autocast_enabled(kind)]
     backends = torch.backends
-    return torch.is_grad_enabled(), *casting, backends.mkldnn.enabled, backends.cudnn.enabled, *_process_modes()
-
-
-def _process_modes() -> tuple[Any, ...]:
-    """Return the modes that no node of a graph shows: a program has those of the process that runs it."""
-    attention = torch.backends.cuda
-    return (
-        *(torch.is_inference_mode_enabled(), torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()),
-        *(attention.flash_sdp_enabled(), attention.math_sdp_enabled(), attention.mem_efficient_sdp_enabled()),
-        attention.cudnn_sdp_enabled(),
-    )
+    return torch.is_grad_enabled(), *casting, backends.mkldnn.enabled, backends.cudnn.enabled, *modes()
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
