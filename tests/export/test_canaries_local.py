@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 
 class Watch(TorchFunctionMode):
@@ -195,3 +196,21 @@ def test_functions_of_torch_that_begin_with_check_or_assert_only_raise_with_a_te
     assert names == {"_assert", *operators, *(f"_check{kind}" for kind in kinds)}
     with pytest.raises(AssertionError, match="said"):
         torch._assert(False, "said")
+
+
+def test_a_dispatch_mode_of_a_users_own_is_on_the_stack():
+    class Own(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with FakeTensorMode() as fake, Own() as own:
+        assert _get_current_dispatch_mode_stack() == [fake, own]
+
+
+def test_a_state_of_random_numbers_that_is_set_back_has_its_seed():
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(3)
+        state = torch.get_rng_state()
+        torch.manual_seed(4)
+        torch.set_rng_state(state)
+        assert torch.default_generator.initial_seed() == 3

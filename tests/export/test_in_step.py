@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from torch.export import Dim
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from shapeproof.export import check
 from shapeproof.export.explore.compare import equivalence, rerun
@@ -92,31 +97,75 @@ LARGE = 200_000_000
 """More elements than an input is given that is run beside eager: only what is proved counts."""
 
 
-def by_default(dtype, compute):
-    torch.set_default_dtype(dtype)
+@contextlib.contextmanager
+def default_dtype():
+    torch.set_default_dtype(torch.float64)
     try:
-        return compute()
+        yield
     finally:
         torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize(
-    "compute",
-    [
-        lambda _: torch.ones(2),
-        lambda x: x.long() / 3,
-        lambda x: (x.long() / 3).float(),
-        lambda _: torch.rand(2).add_(1),
-    ],
-    ids=["made", "divided", "divided and rounded", "written into"],
-)
-@pytest.mark.parametrize("at", [LARGE, LARGE + 1], ids=["from there on", "there"])
-def test_the_default_dtype_of_another_branch_is_a_difference(compute, at):
-    """The fault: the graphs are in step, since no operator names torch's default dtype, and float32 was proved."""
+def attended(x):
+    heads = (x[:1] * torch.ones(1, 3, 2, 4)).transpose(1, 2)
+    return functional.scaled_dot_product_attention(heads, heads, heads)
 
+
+@contextlib.contextmanager
+def seeded():
+    torch.manual_seed(5)
+    yield
+
+
+def drawn_again(_):
+    with torch.random.fork_rng(devices=()):
+        first = torch.rand(2)
+    return first, torch.rand(2)
+
+
+def drawn(_):
+    return torch.rand(2), torch.rand(2)
+
+
+class Doubles(TorchDispatchMode):
+    """A dispatch mode of a user's own."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {})) * (2 if func is torch.ops.aten.sin.default else 1)
+
+
+SWITCHED = {
+    "made": (default_dtype, lambda _: torch.ones(2)),
+    "divided": (default_dtype, lambda x: x.long() / 3),
+    "written into": (default_dtype, lambda _: torch.rand(2).add_(1)),
+    "attention": (lambda: sdpa_kernel(SDPBackend.MATH), attended),
+    "a seed": (seeded, drawn),
+    "a mode of one's own": (Doubles, torch.sin),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHED)
+@pytest.mark.parametrize("at", [LARGE, LARGE + 1], ids=["from there on", "there"])
+def test_a_mode_that_another_branch_switches_is_a_difference(name, at):
+    """The fault: the graphs are in step, since no operator names such a mode; other dtypes and strides were proved."""
+    switched, compute = SWITCHED[name]
+
+    def there(x):
+        with switched():
+            return compute(x)
+
+    assert_differs(compute, there, at)
+
+
+@pytest.mark.parametrize("at", [LARGE, LARGE + 1], ids=["from there on", "there"])
+def test_random_numbers_that_are_drawn_again_are_a_difference(at):
+    assert_differs(drawn, drawn_again, at)
+
+
+def assert_differs(compute, elsewhere, at):
     def forward(x):
         there = x.shape[0] >= at if at == LARGE else x.shape[0] == at
-        return by_default(torch.float64 if there else torch.float32, lambda: compute(x))
+        return elsewhere(x) if there else compute(x)
 
     report = check(model_of(forward), (torch.arange(6.0),), dynamic_shapes={"x": {0: Dim("n", min=5, max=2 * LARGE)}})
     assert report.status != "proved", str(report)

@@ -92,6 +92,30 @@ def test_what_makes_a_difference_is_not_settled_in_place(name):
         assert all(agree(mod, run, (torch.randn(n, 4),), may_refuse=undecided) for n in range(7))
 
 
+@pytest.mark.parametrize("how", [check, retraced])
+def test_a_rank_that_is_certainly_wrong_refutes_though_a_size_is_wrong_before_it(how):
+    """The fault: where every open question is traced, the size of the product came first, and it was undecided."""
+    _, report = report_of(lambda x: (x * (x.shape[0] + 2)).squeeze(0), (1, 4), {0: Dim("n", min=1, max=3)}, how)
+    assert report.status == "refuted", str(report)
+
+
+@pytest.mark.parametrize("how", [check, retraced])
+@pytest.mark.parametrize("size", [(3, 4), (0, 3)])
+def test_a_guard_that_follows_from_what_is_asked_after_it_is_not_left_out(how, size):
+    """The fault: `b != 2` followed from assumptions of the operators, whose cells have no `b == 2`, and was proved."""
+
+    def forward(x):
+        a, b = x.shape
+        if 3 // (b - 2) + 2 * b >= 6:
+            x = x * 2
+        else:
+            x = x * 2
+        return x.new_zeros(a, b // 2)
+
+    _, report = report_of(forward, size, {each: Dim(name, min=0, max=4) for each, name in enumerate("ab")}, how)
+    assert report.status == "refuted", str(report)
+
+
 FAR = 30_000
 """Rows of an input too large to be run beside eager: only what is proved of them counts."""
 

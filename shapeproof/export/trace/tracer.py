@@ -245,6 +245,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
     refusals = Refusals()
     with (
         _nothing_caught(env),
+        env.operators.switches.watched(),
         quiet(),
         transforms_ended(),
         keywords_ranged(),

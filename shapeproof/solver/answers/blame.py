@@ -40,15 +40,15 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]
     """Return the indexes of formulas that imply all the others: where any formula fails, one of these is known to fail.
 
     Where a partial formula is undefined, it is not false. So a partial formula must not make the check that guards it
-    look redundant: a guard that follows from a partial formula is kept. A formula's guard is looked for among the
-    formulas before it.
+    look redundant: a guard that follows from a partial formula is kept, and so is one that only follows from formulas
+    after the partial one. A formula's guard is looked for among the formulas before it.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> texts = ["n != 3", "8 // (n - 3) >= 1", "n >= 4"]
     >>> formulas = [(parse_formula(text), 0) for text in texts]
     >>> reasons(formulas, Facts()), needed(formulas, Facts())
-    ([1], [1, 2])
+    ([1], [0, 1, 2])
     """
     total = [index for index, (formula, _) in enumerate(formulas) if formula.total]
     partial = [index for index, (formula, _) in enumerate(formulas) if not formula.total]
@@ -56,7 +56,18 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]
     with until_spent(facts.budget.for_a_task):
         here = facts.assuming(*(formulas[index][0] for index in total))
         partial = _not_implied_by_lighter(partial, formulas, here)
+        for last in partial:
+            kept = _implying_all_before(last, kept, total, formulas, facts)
     return sorted([*kept, *partial])
+
+
+def _implying_all_before(
+    last: int, kept: list[int], total: list[int], formulas: Sequence[tuple[Formula, float]], facts: Facts
+) -> list[int]:
+    """Return the kept formulas, and of the total ones before a place those that the kept ones before it do not imply."""
+    here = facts.assuming(*(formulas[index][0] for index in kept if index < last))
+    dropped = [index for index in total if index < last and index not in kept]
+    return [*kept, *_not_implied_by_lighter(dropped, formulas, here)]
 
 
 def _not_implied_by_lighter(order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:

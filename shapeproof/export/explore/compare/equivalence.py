@@ -97,7 +97,7 @@ def _decided(translator: Translator, trial: Trial) -> Decided:
 def _difference(
     program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
 ) -> Difference | None:
-    found = _signature(program, there)
+    found = _signature(program, there) or _modes(program, there)
     if found is not None:
         return found
     translator = translator_of(there)
@@ -177,6 +177,12 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
         if not same_constant(value, right.constants.get(name, right.state_dict.get(name))):
             return Difference(f"the constant `{name}` differs")
     return None
+
+
+def _modes(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
+    """Compare the modes of torch that the model switches, and its seeds: no graph shows them."""
+    a, b = (env.operators.switches.seen if (env := env_of(each)) is not None else [] for each in (left, right))
+    return None if a == b else Difference("the model switches other modes of torch, or seeds otherwise")
 
 
 class _Comparison:

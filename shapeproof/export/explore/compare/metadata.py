@@ -1,7 +1,7 @@
 """Check that the metadata in `node.meta["val"]` is correct on another region. Compilers rely on the metadata.
 
-Ranks, sizes, dtypes and shared storage are checked. The caller passes the nodes' values on the region; an equality
-without a proof counts as a difference.
+Ranks, sizes and shared storage are checked. The caller passes the nodes' values on the region; an equality without a
+proof counts as a difference.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.ops.layouts import is_empty
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.shim.storages import kind, storages
+from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator
@@ -50,14 +50,15 @@ def label(node: torch.fx.Node) -> str:
 def stale_metadata(side: Side) -> Difference | None:
     """Find a used node whose metadata has the wrong rank or sizes on the region (`squeeze` at size 1).
 
-    Unused nodes do not count, since consumers drop them.
+    Unused nodes do not count, since consumers drop them. A wrong rank, of which one is certain, comes first.
     """
     noted_by = translator_of(side.program)
     each = (_stale(node, side.value(node), noted_by, side) for node in nodes.used(side.graph))
     found = [difference for difference in each if difference is not None]
     if not found:
         return None
-    return replace(found[0], unless=f.conjunction(*(difference.unless for difference in found)))
+    worst = next((difference for difference in found if difference.certain), found[0])
+    return replace(worst, unless=f.conjunction(*(difference.unless for difference in found)))
 
 
 def stale_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, side: Side) -> Difference | None:
@@ -75,8 +76,6 @@ def _stale(node: torch.fx.Node, real: Any, noted_by: Translator, side: Side) -> 
     if noted.dim() != real.dim():
         text = f"the program notes {noted.dim()} dimensions for `{label(node)}`, and there are {real.dim()}"
         return Difference(text, node.meta.get("stack_trace"), certain=True)
-    if kind(noted) != kind(real):  # torch's default dtype, which no operator names
-        return at(node, f"the program notes {noted.dtype} for `{label(node)}`, and there it is {real.dtype}")
     wrong = []
     for a, b in zip(noted.shape, real.shape, strict=True):
         if symbols.about_data(a) or symbols.about_data(b):

@@ -9,6 +9,7 @@ each_call.py       a check before each operator runs
 attention.py       what torch.nn's attention gives in eager
 contiguous.py      the method `contiguous`, which asks outside of any operator
 transforms.py      the stack of torch.vmap and similar transforms
+modes.py           modes and seeds that no graph shows
 default_device.py  the default device, cheaply
 unrun.py           the graph's record of an operator that was not run
 ranks.py           the store that ranks share

@@ -24,6 +24,7 @@ from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
+from shapeproof.export.shim.process.modes import Switches, modes
 from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
@@ -84,6 +85,7 @@ class Operators:
         self._recorded = 0
         self._recalled = recalled
         self.repeats = Repeats(env, apart, fresh, recalled)
+        self.switches = Switches()
         self.known_sizes: KnownSizes | None = None
         """The known sizes of results; set when the trace is over."""
 
@@ -92,6 +94,7 @@ class Operators:
     ) -> Any:
         """Run an operator that the graph records; `note` records an operator whose result is known without a run."""
         refuse_mistaken(func, args)
+        self.switches.note(func)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
         operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
@@ -261,12 +264,8 @@ def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
     """Return the ambient modes, which select an operator's decomposition and affect its result."""
     kinds = sorted(filter(torch.amp.is_autocast_available, {tensor.device.type for tensor in operands}))
     casting = [torch.get_autocast_dtype(kind) for kind in kinds if torch.is_autocast_enabled(kind)]
-    attention = torch.backends.cuda
-    return (
-        *(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casting, torch.get_default_dtype()),
-        *(attention.flash_sdp_enabled(), attention.math_sdp_enabled(), attention.mem_efficient_sdp_enabled()),
-        *(attention.cudnn_sdp_enabled(), torch.backends.mkldnn.enabled, torch.backends.cudnn.enabled),
-    )
+    backends = torch.backends
+    return torch.is_grad_enabled(), *casting, backends.mkldnn.enabled, backends.cudnn.enabled, *modes()
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:

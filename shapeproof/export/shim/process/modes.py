@@ -1,0 +1,66 @@
+"""The modes of torch that a model may switch and no graph shows: a program runs in those of its caller.
+
+Random numbers count, too: a model that seeds them, or sets their state back, draws others than its program does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+_SEED = 7_046_029_254_386_353_131
+"""The seed of a trace's first random operator; no model is thought to set it, nor one of those after it."""
+_OURS = ("torch.", "shapeproof.")
+"""The packages whose dispatch modes trace; others are the model's."""
+
+
+def modes() -> tuple[Any, ...]:
+    """Return the modes of the process that affect the results of operators, and that no node of a graph shows."""
+    attention = torch.backends.cuda
+    return (
+        *(torch.is_inference_mode_enabled(), torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()),
+        *(attention.flash_sdp_enabled(), attention.math_sdp_enabled(), attention.mem_efficient_sdp_enabled()),
+        attention.cudnn_sdp_enabled(),
+        *(type(mode) for mode in _get_current_dispatch_mode_stack() if not type(mode).__module__.startswith(_OURS)),
+    )
+
+
+class Switches:
+    """Watches for operators that a model runs in other modes than those in which its trace began.
+
+    No operator of a trace draws a number. So each random one is given a seed of its own: where a model sets another, or
+    an earlier one again, the next operator shows it.
+    """
+
+    def __init__(self) -> None:
+        self._modes = modes()
+        self._seed: int | None = None
+        self.seen: list[tuple[Any, Hashable]] = []
+        """The operators, each with the modes or the seed."""
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watch random operators, too, inside the block; the random numbers after it are as if there had been none."""
+        with torch.random.fork_rng(devices=()):
+            self._next(_SEED)
+            try:
+                yield
+            finally:
+                self._seed = None
+
+    def note(self, func: Any) -> None:
+        """Note an operator that is about to be run."""
+        if (now := modes()) != self._modes:
+            self.seen.append((func, now))
+        if self._seed is not None and torch.Tag.nondeterministic_seeded in getattr(func, "tags", ()):
+            if (seed := torch.default_generator.initial_seed()) != self._seed:
+                self.seen.append((func, seed))
+            self._next(self._seed + 1)
+
+    def _next(self, seed: int) -> None:
+        self._seed = seed
+        torch.default_generator.manual_seed(seed)
