@@ -92,6 +92,17 @@ def test_a_replay_is_made_once_for_each_point_program_and_demand():
     assert counted(lambda: eager.compare([same], {name: 4})) == 1
 
 
+def test_eager_is_run_once_for_each_point_seed_and_demand_to_see_it_fail():
+    """The fault: findings whose conditions overlap were tested by the same runs again."""
+    inputs = declare(Counted(), (torch.rand(3),), None, {"x": {0: N}})
+    eager, name = Eager(Counted(), inputs), next(iter(inputs.domain.symbols))
+    assert counted(lambda: eager.failure({name: 4})) == 1
+    assert counted(lambda: (eager.failure({name: 4}), eager.failure_at({name: 4}, None))) == 0
+    assert counted(lambda: (eager.failure({name: 4}, None), eager.failure({name: 5}))) == 2
+    inputs.demands.append(lambda *_: None)
+    assert counted(lambda: eager.failure({name: 4})) == 1
+
+
 def test_a_disagreement_of_a_second_call_is_not_one_of_the_first():
     inputs = declare(Counted(), (torch.rand(3),), None, {"x": {0: N}})
     eager, point = Eager(Counted(), inputs), {next(iter(inputs.domain.symbols)): 4}

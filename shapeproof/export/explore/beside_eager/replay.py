@@ -140,6 +140,25 @@ class _Made:
 
 
 @dataclass(frozen=True, slots=True)
+class _Failure:
+    """What a run of eager raised, in words and by its line; the error itself would hold the tensors of the run.
+
+    Attributes:
+        given: the demands on the data of inputs.
+        text: the error in words, None if the run raised nothing.
+        line: the line that led to it, if known.
+    """
+
+    given: tuple[Any, ...]
+    text: str | None
+    line: SourceLocation | None
+
+    def is_at(self, where: SourceLocation) -> bool:
+        """True if a line led to the error."""
+        return self.line is not None and (self.line.file, self.line.line) == (where.file, where.line)
+
+
+@dataclass(frozen=True, slots=True)
 class Eager:
     """The model as eager runs it on the declared inputs. Programs are compared with it.
 
@@ -150,19 +169,29 @@ class Eager:
     inputs: Inputs
     made: dict[Any, _Made] = field(default_factory=dict, repr=False, compare=False)
     """The replays so far. Each would be the same again: every run begins with the same copies and random numbers."""
+    failed: dict[Any, _Failure] = field(default_factory=dict, repr=False, compare=False)
+    """What eager raised so far; it would be the same again."""
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
-        error = self.error(point, seed)
-        return None if error is None else with_kind(error)
+        return self._failure(point, seed).text
 
     def failure_at(self, point: Mapping[str, int], where: SourceLocation | None) -> str | None:
         """Return what eager raises at a point, preferring data that fail at the given line."""
-        errors = (self.error(point, seed) for seed in (0, None, 1))
-        first = next(errors)
-        if first is None or where is None or _is_at(first, where):
-            return None if first is None else with_kind(first)
-        return with_kind(next((error for error in errors if error is not None and _is_at(error, where)), first))
+        runs = (self._failure(point, seed) for seed in (0, None, 1))
+        first = next(runs)
+        if first.text is None or where is None or first.is_at(where):
+            return first.text
+        return next((run for run in runs if run.is_at(where)), first).text
+
+    def _failure(self, point: Mapping[str, int], seed: int | None) -> _Failure:
+        given = tuple(self.inputs.demands)
+        key = (seed, *map(id, given), *sorted(point.items()))
+        if key not in self.failed:
+            error = self.error(point, seed)
+            told = (None, None) if error is None else (with_kind(error), led_to(error))
+            self.failed[key] = _Failure(given, *told)
+        return self.failed[key]
 
     def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Return what eager raises on given inputs, or None."""
@@ -212,11 +241,6 @@ class Eager:
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
         return not observes_aliasing(program.graph) or self.compare(forms(program), point).agrees
-
-
-def _is_at(error: Exception, where: SourceLocation) -> bool:
-    line = led_to(error)
-    return line is not None and (line.file, line.line) == (where.file, where.line)
 
 
 def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
