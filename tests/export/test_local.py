@@ -106,7 +106,7 @@ def test_a_guard_that_follows_from_what_is_asked_after_it_is_not_left_out(how, s
 
     def forward(x):
         a, b = x.shape
-        if 3 // (b - 2) + 2 * b >= 6:
+        if 3 // (b - 2) + 2 * b >= 6:  # noqa: SIM108 - a guard
             x = x * 2
         else:
             x = x * 2

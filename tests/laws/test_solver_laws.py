@@ -12,6 +12,7 @@ from shapeproof.constraints.meaning.compiled import compiled
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
+from shapeproof.constraints.terms import symbol
 from shapeproof.solver.answers.blame import reasons
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.witness import find, generic, smallest
@@ -179,7 +180,7 @@ def test_z3_refutes_nothing_that_the_cheap_steps_claimed(facts, asked):
 @given(s.wide_integer_texts, s.boxes(), st.data())
 def test_sharpened_bounds_hold_every_value(text, ranges, data):
     term = parse_term(text)
-    facts = Facts(formula for name, interval in ranges.items() for formula in within(name, interval))
+    facts = Facts(formula for name, interval in ranges.items() for formula in within(symbol(name), interval))
     value = defined_value(term, data.draw(s.points_in(ranges)))
     if isinstance(value, int):
         assert value in facts.known.bounds(facts.reduce(term))
