@@ -106,11 +106,9 @@ def test_a_guard_that_follows_from_what_is_asked_after_it_is_not_left_out(how, s
 
     def forward(x):
         a, b = x.shape
-        if 3 // (b - 2) + 2 * b >= 6:  # noqa: SIM108 - a guard
-            x = x * 2
-        else:
-            x = x * 2
-        return x.new_zeros(a, b // 2)
+        if 3 // (b - 2) + 2 * b >= 6:
+            return (x * 2).new_zeros(a, b // 2)
+        return x.mul(2).new_zeros(a, b // 2)
 
     _, report = report_of(forward, size, {each: Dim(name, min=0, max=4) for each, name in enumerate("ab")}, how)
     assert report.status == "refuted", str(report)
