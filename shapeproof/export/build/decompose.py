@@ -30,7 +30,7 @@ from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.trace.closed_trial import reopened
-from shapeproof.export.trace.trial import Step, Trial, flipped
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import short, values_text, with_kind
@@ -153,10 +153,10 @@ class TakenApart:
         """Yield points that answer a question differently; first those that answer only that question differently."""
         steps = trial.size_steps
         for step in steps:
-            others = (other.decision.taken if other is not step else flipped(step) for other in steps)
+            others = (other.decision.taken if other is not step else step.flipped for other in steps)
             yield from ((step, point) for point in self._points(trial.known.assuming(*others), trial.point))
         for step in steps:
-            yield from ((step, point) for point in self._points(step.given.assuming(flipped(step)), trial.point))
+            yield from ((step, point) for point in self._points(step.given.assuming(step.flipped), trial.point))
 
     def _data(self, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield inputs with other data; an answer about data cannot be chosen directly."""

@@ -13,7 +13,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
-from shapeproof.export.trace.trial import Step, Trial, flipped
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.blame import needed, reasons
 from shapeproof.solver.facts import Facts
 
@@ -61,10 +61,10 @@ class Cutter:
         base = trial.known.fork()
         cells = []
         for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base):
-            cells.append((sizes[index], base.assuming(flipped(sizes[index]))))
+            cells.append((sizes[index], base.assuming(sizes[index].flipped)))
             base.learn(sizes[index].decision.taken)
         taken = [step.decision.taken for step in sizes]
-        return [*cells, *((step, step.given.assuming(*taken, flipped(step))) for step in about_data)]
+        return [*cells, *((step, step.given.assuming(*taken, step.flipped)) for step in about_data)]
 
 
 def _weight(decision: Decision) -> int:

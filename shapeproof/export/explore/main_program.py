@@ -16,7 +16,6 @@ from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, na
 from shapeproof.export.explore.inferred.as_main import as_main
 from shapeproof.export.explore.inferred.scout import Scout
 from shapeproof.export.explore.judge import Judge
-from shapeproof.export.trace.trial import flipped
 from shapeproof.solver.facts import Facts
 
 
@@ -147,7 +146,7 @@ class MainProgram:
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
         """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
-        others = (self._attempts.sizes.generic(step.given.assuming(flipped(step))) for step in failed.trial.steps)
+        others = (self._attempts.sizes.generic(step.given.assuming(step.flipped)) for step in failed.trial.steps)
         points = [self._attempts.sizes.smallest(domain), *others]
         for point in reversed(points):
             other = self._attempts.at(domain, point, self._oblivious) if point is not None else failed

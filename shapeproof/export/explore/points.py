@@ -33,7 +33,6 @@ from shapeproof.export.limits import (
     REPLAY_GROWTH,
     STAND_IN_GROWTH,
 )
-from shapeproof.export.trace.trial import flipped
 from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import values_text
@@ -217,7 +216,7 @@ def replay_points(
     yield from fitting.among(_where_laid_otherwise(found, domain))
     yield from fitting.ones(domain)
     given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions treat all sizes alike
-    for slice_ in dict.fromkeys((*map(flipped, found.main.trial.harmless), *given)):
+    for slice_ in dict.fromkeys((*(step.flipped for step in found.main.trial.harmless), *given)):
         if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
             yield from fitting.among([find(slice_, domain)])
 

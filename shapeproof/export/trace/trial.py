@@ -53,6 +53,11 @@ class Step:
     """True if the region contains the answer; False if the answer is torch's fallback, whatever the point says."""
 
     @property
+    def flipped(self) -> Formula:
+        """The formula of the inputs that leave the trial at this step."""
+        return negate(self.decision.taken)
+
+    @property
     def overrules(self) -> bool:
         """True if torch has a fallback for the question and the trace took the other answer."""
         return self.fallback is not None and self.decision.outcome != self.fallback
@@ -220,8 +225,7 @@ class Trial:
     @property
     def guessed(self) -> bool:
         """True if torch's fallback answered a question about data, because there was no number to go by."""
-        guesses = (step.decision for step in self.steps if step.teaches and step.fallback == step.decision.outcome)
-        return any(self.about_data(decision.formula) for decision in guesses)
+        return any(step.teaches and step.fallback == step.decision.outcome for step in self.data_steps)
 
     def about_data(self, formula: Formula) -> bool:
         """True if the formula is about data, and not about the inputs' sizes alone."""
@@ -230,7 +234,7 @@ class Trial:
     @property
     def branches_on_data(self) -> bool:
         """True if a branch of the model took a side that only data determine."""
-        return any(each.kind is Kind.BRANCH and self.about_data(each.formula) for each in self.decisions)
+        return any(step.decision.kind is Kind.BRANCH for step in self.data_steps)
 
     def takes(self, point: Mapping[str, float]) -> bool:
         """True if an input of these sizes takes every decision on sizes as the trial did."""
@@ -494,8 +498,3 @@ class Trial:
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:
     return Decision(formula, kind, outcome, place.user, place.operator, place.framework)
-
-
-def flipped(step: Step) -> Formula:
-    """Return the formula of the inputs that leave the trial at this step."""
-    return negate(step.decision.taken)

@@ -37,7 +37,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RERUNS
 from shapeproof.export.ops.layouts import Sizes, same_layout, sharing
 from shapeproof.export.trace.calls.recalled import Recalled
-from shapeproof.export.trace.trial import Step, Trial, flipped
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -99,11 +99,11 @@ def _is_check(step: Step) -> bool:
 def _makes_no_difference(trial: Trial, step: Step, base: Facts, call: Call, recalled: Recalled | None) -> bool:
     """True if the operator returns the same under the other answer; with data, no other trace is consulted."""
     if recalled is None or trial.origins:
-        return _harmless(trial, base.assuming(flipped(step)), call)
+        return _harmless(trial, base.assuming(step.flipped), call)
     asked, known = (call.key, step.decision.taken), frozenset(base.formulas)
     if recalled.of(asked, known):
         return True
-    found = _harmless(trial, base.assuming(flipped(step)), call)
+    found = _harmless(trial, base.assuming(step.flipped), call)
     if found:
         recalled.note(asked, known, found)
     return found
@@ -139,7 +139,7 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
     sizes = Sizes(call.read, lambda formula: implied(formula, again.region))
     if not _same([*call.operands, *call.result], [*operands, *result], sizes):
         return None
-    return [step.given.assuming(flipped(step)) for step in again.steps]
+    return [step.given.assuming(step.flipped) for step in again.steps]
 
 
 def _same(mine: Sequence[Any], others: Sequence[Any], sizes: Sizes) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shapeproof.constraints.formulas import Formula, negate
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.places import Place
-from shapeproof.export.trace.trial import Step, Trial, flipped
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
 
@@ -35,7 +35,7 @@ def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) ->
 
     Where a decision answered questions that was forgotten, the trace speaks for its own part of the domain alone.
     """
-    side = domain.assuming(flipped(step))
+    side = domain.assuming(step.flipped)
     asked = [formula for formula in there.questions.answered if truth(formula, side).always is None]
     answers = [there.settled(formula) for formula in asked]
     if None in answers:
