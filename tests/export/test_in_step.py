@@ -112,6 +112,15 @@ def attended(x):
 
 
 @contextlib.contextmanager
+def in_half_precision():
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+@contextlib.contextmanager
 def seeded():
     torch.manual_seed(5)
     yield
@@ -139,6 +148,7 @@ SWITCHED = {
     "divided": (default_dtype, lambda x: x.long() / 3),
     "written into": (default_dtype, lambda _: torch.rand(2).add_(1)),
     "attention": (lambda: sdpa_kernel(SDPBackend.MATH), attended),
+    "precision": (in_half_precision, lambda x: x @ x.t()),
     "a seed": (seeded, drawn),
     "a mode of one's own": (Doubles, torch.sin),
 }

@@ -24,7 +24,7 @@ def modes() -> tuple[Any, ...]:
     return (
         *(torch.is_inference_mode_enabled(), torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()),
         *(attention.flash_sdp_enabled(), attention.math_sdp_enabled(), attention.mem_efficient_sdp_enabled()),
-        attention.cudnn_sdp_enabled(),
+        *(attention.cudnn_sdp_enabled(), torch.get_float32_matmul_precision()),
         *(type(mode) for mode in _get_current_dispatch_mode_stack() if not type(mode).__module__.startswith(_OURS)),
     )
 
