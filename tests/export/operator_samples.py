@@ -390,7 +390,7 @@ _BY_NAME |= {
     "sym_constrain_range_for_size": given_as(small, min=st.just(0)),
 }
 _UNARY = ("relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hardswish", "hardsigmoid", "leaky_relu", "elu", "mish")
-_UNARY = (*_UNARY, "hardtanh", "selu", "softplus", "hardshrink", "softshrink")
+_UNARY = (*_UNARY, "hardtanh", "selu", "softplus", "hardshrink")
 _BY_NAME |= dict.fromkeys((*_UNARY, "exp", "log", "sqrt", "rsqrt", "sin", "cos", "erf"), given_as(floats))
 for _name in ("neg", "abs"):
     _BY_NAME[_name] |= given_as(floats)

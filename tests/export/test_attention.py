@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._dynamo.trace_rules import get_tensor_method
 from torch.export import Dim
 
 from shapeproof.export import check
@@ -21,6 +22,20 @@ class Attends(torch.nn.Module):
 
     def forward(self, x):
         return self.attention(x, x, x, need_weights=False)[0]
+
+
+class Branches(torch.nn.Module):
+    """Has Dynamo read code, for which it lists the methods of tensors."""
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x.t().contiguous().sin(), lambda x: x.t().contiguous().cos(), (x,))
+
+
+class AsksForItsName(torch.nn.Module):
+    """Looks up what torch calls the method: torch lists the methods of its class once in a process."""
+
+    def forward(self, x):
+        return x.t().contiguous() + len(torch.overrides.resolve_name(torch.Tensor.contiguous))
 
 
 class AsksItsMode(torch.nn.Module):
@@ -53,4 +68,36 @@ def test_attention_at_any_batch_is_one_trace(tokens):
 def test_a_mode_of_the_models_sees_contiguous_as_in_eager():
     report = check(AsksItsMode(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: ROWS}})
     assert report.status == "proved", str(report)
+    assert "contiguous" not in vars(torch.Tensor)
+
+
+def test_torch_lists_its_own_contiguous_during_an_export():
+    """The fault: the class of all tensors had another method during a trace.
+
+    Torch listed that one for the rest of the process: torch.compile then refused `torch.Tensor.contiguous`, and a mode
+    that looked up its name found none, in eager too, so that the program agreed.
+    """
+    torch.overrides._get_overridable_functions.cache_clear()
+    get_tensor_method.cache_clear()
+    dims = {"x": {0: ROWS}}
+    report = check(AsksForItsName(), (torch.randn(3, 4),), dynamic_shapes=dims)
+    branches = check(Branches(), (torch.randn(3, 4),), dynamic_shapes=dims)
+    assert report.status == "proved", str(report)
+    assert branches.program is not None
+    assert torch.equal(report.program.module()(torch.zeros(2, 4)), torch.full((4, 2), 23.0))
+    assert torch.overrides.resolve_name(torch.Tensor.contiguous) == "torch.Tensor.contiguous"
+    assert torch._C.TensorBase.contiguous in get_tensor_method()
+
+
+def patched_for_a_while(x):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "contiguous", lambda self: self * 2)
+        return x.t().contiguous()
+
+
+def test_a_method_that_the_model_gives_tensors_while_it_runs_is_called():
+    model = type("Model", (torch.nn.Module,), {"forward": staticmethod(patched_for_a_while)})()
+    report = check(model, (torch.randn(3, 4),), dynamic_shapes=({0: ROWS},))
+    assert report.status == "proved", str(report)
+    assert torch.equal(report.program.module()(torch.ones(2, 4)), torch.full((4, 2), 2.0))
     assert "contiguous" not in vars(torch.Tensor)

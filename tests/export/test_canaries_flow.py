@@ -11,6 +11,7 @@ import operator
 import pytest
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import Dim
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
@@ -152,9 +153,9 @@ def test_torchs_attention_asks_what_the_shim_answers():
 
 
 def test_the_method_contiguous_is_of_the_base_of_tensors_and_asks_before_it_calls():
-    """`contiguous_by_its_operator` gives the class of tensors a method of its own, and takes it away again."""
-    assert torch.Tensor.contiguous is torch._C.TensorBase.contiguous
-    assert "contiguous" not in vars(torch.Tensor)
+    """`contiguous_by_its_operator` gives the class of fake tensors a method of its own, and takes it away again."""
+    assert FakeTensor.contiguous is torch.Tensor.contiguous is torch._C.TensorBase.contiguous
+    assert not any("contiguous" in vars(each) for each in (FakeTensor, torch.Tensor))
     seen = []
 
     class Seen(torch.utils._python_dispatch.TorchDispatchMode):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
 import torch
 import torch.autograd.forward_ad as fwad
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 from torch.nn import functional
 
 from shapeproof.export import check
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.traced import env_of
 from shapeproof.export.trace.trial import Trial
@@ -218,3 +223,41 @@ def test_a_view_that_is_not_run_says_that_it_is_one(given_without_a_run):
     assert report.status == "proved"
     assert torch.ops.aten.unsqueeze.default in dict(given_without_a_run)
     assert torch.equal(report.program.module()(torch.ones(2, 4)), torch.full((2, 1, 4), 2.0))
+
+
+ELEMENTWISE = [
+    each
+    for name in dir(torch.ops.aten)
+    for overload in getattr(getattr(torch.ops.aten, name), "overloads", list)()
+    if known_of(each := getattr(getattr(torch.ops.aten, name), overload)).elementwise
+]
+NUMBERS = (-1.5, -1, 0, 2, 1e300, math.inf, math.nan)
+
+
+@pytest.mark.parametrize("func", ELEMENTWISE, ids=str)
+def test_an_elementwise_operator_that_need_not_be_run_refuses_no_number(func):
+    """The fault: `softshrink` refuses a lambda below 0, which is a question about a size where a size gives it."""
+    named = [each.name for each in func._schema.arguments if str(each.type) in {"number", "float"}]
+    with FakeTensorMode():
+        x = torch.empty(3, 4)
+        for numbers in itertools.product(NUMBERS, repeat=len(named)):
+            assert func(x, **dict(zip(named, numbers, strict=True))).dtype == x.dtype
+
+
+def test_softshrink_raises_where_its_lambda_is_below_zero():
+    model = module(lambda x: functional.softshrink(x, 2.5 - x.shape[0]))
+    report = check(model, (torch.ones(2, 4),), dynamic_shapes=({0: ROWS},))
+    assert report.status == "refuted", str(report)
+    assert "by aten.softshrink.default" in str(report)
+
+
+def test_softshrink_that_the_model_catches_raises_in_the_trace():
+    def forward(x):
+        try:
+            return functional.softshrink(x, -0.5)
+        except RuntimeError:
+            return x * 2
+
+    report = check(module(forward), (torch.ones(2, 4),), dynamic_shapes=({0: ROWS},))
+    assert report.status == "proved", str(report)
+    assert torch.equal(report.program.module()(torch.ones(3, 4)), torch.full((3, 4), 2.0))

@@ -277,3 +277,20 @@ def test_a_copy_is_what_copy_deepcopy_makes():
     assert list(found.parts._forward_hooks.values()) == [print]
     assert found._forward_hooks is not model._forward_hooks
     assert type(found._forward_hooks) is type(model._forward_hooks)
+
+
+def test_a_class_that_says_later_how_it_is_copied_is_asked_again():
+    """The fault: how a class is copied was asked once in a process."""
+
+    class Late(torch.nn.Module):
+        pass
+
+    copied(Late())
+    Late.__reduce_ex__ = lambda _self, _protocol: (torch.nn.ReLU, ())
+    assert isinstance(copied(Late()), torch.nn.ReLU)
+
+
+def test_a_module_that_says_itself_how_it_is_copied_is_asked():
+    own = torch.nn.Linear(2, 2)
+    vars(own)["__reduce_ex__"] = lambda _protocol: (torch.nn.ReLU, ())
+    assert isinstance(copied(own), torch.nn.ReLU)

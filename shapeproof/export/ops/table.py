@@ -67,7 +67,7 @@ class Operator:
         order: the operand's dimension for each dimension of its result, a view of the whole operand.
         copies_view: the viewing operator whose result it copies; torch computes its sizes from an example.
         shape: the sizes of its result where its operands are contiguous.
-        elementwise: its result has the layout and the dtype of its one operand of floats.
+        elementwise: its result has the layout and dtype of its one operand of floats; it refuses no number beside it.
         steps: for a recurrent operator, the number of its states, and of its gates.
         index: how it indexes along a dim.
         by_position: it takes one index per dim; an index may count from the end.
@@ -315,7 +315,7 @@ _ARITHMETIC: Mapping[str, Operator] = {
     **_each("eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", shape=_COMPARISON),
     **_each("relu.default relu6.default silu.default gelu.default sigmoid.default tanh.default", elementwise=True),
     **_each("hardswish.default hardsigmoid.default leaky_relu.default elu.default mish.default", elementwise=True),
-    **_each("hardtanh.default selu.default softplus.default hardshrink.default softshrink.default", elementwise=True),
+    **_each("hardtanh.default selu.default softplus.default hardshrink.default", elementwise=True),
     **_each("exp.default log.default sqrt.default rsqrt.default sin.default cos.default erf.default", elementwise=True),
     **_each("softmax.int log_softmax.int", shape=ShapeFunction(shapes.normalized, of_floats("self"))),
 }

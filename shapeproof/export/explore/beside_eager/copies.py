@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import copyreg
-import functools
 import types
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -81,7 +80,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         return found
     if cls is set and not value:
         return memo.setdefault(id(value), set())
-    if isinstance(value, torch.nn.Module) and _is_copied_by_state(cls) and not hasattr(value, "__deepcopy__"):
+    if isinstance(value, torch.nn.Module) and _is_copied_by_state(value) and not hasattr(value, "__deepcopy__"):
         made = memo[id(value)] = cls.__new__(cls)
         made.__setstate__({name: _copied(item, memo) for name, item in value.__getstate__().items()})
         return made
@@ -92,17 +91,16 @@ _SHARED = frozenset({type(None), bool, int, float, complex, str, bytes, types.Fu
 """Classes whose values `copy.deepcopy` does not copy."""
 
 
-@functools.cache
-def _is_copied_by_state(cls: type[torch.nn.Module]) -> bool:
-    """True if the modules of a class are copied as torch.nn.Module says: by their states, which are dicts."""
-    own = (vars(each) for each in cls.__mro__ if each not in {torch.nn.Module, object})
-    return not any(name in each for each in own for name in _WAYS_TO_COPY) and cls not in copyreg.dispatch_table
+def _is_copied_by_state(module: torch.nn.Module) -> bool:
+    """True if a module is copied as torch.nn.Module says: by its state, which is a dict. Its class may change."""
+    cls: Any = type(module)
+    as_objects = all(getattr(cls, name) is getattr(object, name) for name in _OF_OBJECTS)
+    own = any(hasattr(cls, name) for name in _OWN) or cls in copyreg.dispatch_table
+    return as_objects and not own and vars(module).keys().isdisjoint(_OF_OBJECTS)
 
 
-_WAYS_TO_COPY = (
-    *("__new__", "__reduce__", "__reduce_ex__", "__getstate__"),
-    *("__getnewargs__", "__getnewargs_ex__", "__slots__"),
-)
+_OF_OBJECTS = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
+_OWN = ("__getnewargs__", "__getnewargs_ex__", "__slots__")
 
 
 def _parameters(module: torch.nn.Module) -> dict[int, Any]:
