@@ -19,7 +19,7 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Impossible, Outcome, narrowed
 from shapeproof.export.limits import REGIONS
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.simplify import in_few_words, simplified
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -100,7 +100,7 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
             done.unexplored = f.conjunction(*simplified(_beyond(left, domain), domain)), error
             break
     for region in done.regions:
-        region.holds = f.conjunction(*simplified([region.holds], domain))
+        region.holds = in_few_words(region.holds, domain)
     return done
 
 
