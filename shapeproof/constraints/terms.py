@@ -288,6 +288,15 @@ def symbol(name: str) -> Term:
     return of_atom(Symbol(name))
 
 
+def name_of(term: Term) -> str | None:
+    """Return the name of a term that is one symbol; None for any other term.
+
+    >>> name_of(symbol("n")), name_of(symbol("n") + 1)
+    ('n', None)
+    """
+    return next((name for name in term.symbols if term is symbol(name)), None)
+
+
 def constant(value: int) -> Term:
     """Return an integer constant.
 

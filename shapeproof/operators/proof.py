@@ -23,7 +23,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term, name_of
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.kernels import Fault, Runs, fault_diagnostic
 from shapeproof.export.graph import nodes
@@ -169,8 +169,8 @@ def _claims(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[F
     pairs = list(itertools.chain.from_iterable(map(_numbers, fake.results, kernel.results)))
     for said, had in pairs:
         term, real = fake.term(said), kernel.term(had)
-        (name,) = term.symbols if len(term.symbols) == 1 else ("",)
-        if term is symbol(name) and name not in names and name not in known:
+        name = name_of(term)
+        if name is not None and name not in names and name not in known:
             known[name] = real
         else:
             yield _replaced(f.eq(term, real), term, real, known, names)

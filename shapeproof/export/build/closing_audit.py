@@ -19,7 +19,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import linear
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph.readback import Source, Value, assertions
 from shapeproof.export.trace.translate import Translator, Untranslatable
@@ -101,7 +101,7 @@ class _Read:
         read: set[str] = set()
         for leaf, index, term in self._declared():
             own = symbol(f"{leaf.source}#{index}")
-            if term.symbols and term is symbol(next(iter(term.symbols))) and not term.symbols <= read:
+            if name_of(term) is not None and not term.symbols <= read:
                 read |= term.symbols
                 own = term
             self._names[leaf.source, index] = own

@@ -13,7 +13,7 @@ import torch
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.constraints.terms import symbol
+from shapeproof.constraints.terms import name_of
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.shim.numbers import symbols
@@ -62,9 +62,8 @@ def _numbers(program: torch.export.ExportedProgram) -> dict[str, _Number]:
 
 
 def _note(found: dict[str, _Number], size: int | torch.SymInt, where: _Number, translator: Translator) -> None:
-    term = translator.size(size)
-    name = next(iter(term.symbols), "")
-    if term is symbol(name):
+    name = name_of(translator.size(size))
+    if name is not None:
         found.setdefault(name, where)
 
 

@@ -23,7 +23,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Role, Variable
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_relation
-from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.constraints.terms import Term, constant, name_of, symbol
 from shapeproof.export.declare.anchors import anchors
 from shapeproof.export.declare.followable import check_layout
 from shapeproof.export.declare.materialize import fill, like_example
@@ -232,9 +232,9 @@ def _in_vain(leaves: Sequence[Leaf], *, by_marks: bool) -> Iterator[str]:
 def _overrides(leaves: Sequence[Leaf]) -> Iterator[tuple[str, int]]:
     for leaf in leaves:
         for index, term in enumerate(leaf.terms if isinstance(leaf.example, torch.Tensor) else ()):
-            size = marks.hint_override(leaf.example, index)
-            if size is not None:
-                yield from ((name, size) for name in term.symbols if term is symbol(name))
+            name, size = name_of(term), marks.hint_override(leaf.example, index)
+            if name is not None and size is not None:
+                yield name, size
 
 
 def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:

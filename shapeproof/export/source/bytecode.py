@@ -185,9 +185,8 @@ def run(step: dis.Instruction, stack: list[Any], look: Look) -> bool:
             stack += [_NULL] * bool(method) + [value]
         case "CALL":
             args, slots = _pop(stack, arg), _pop(stack, 2)
-            own = (
-                [] if any(each is _NULL for each in slots) else slots[1:]
-            )  # an assert statement puts its message there
+            # Without a null there, the upper slot is an argument: the message of an assert statement.
+            own = [] if any(each is _NULL for each in slots) else slots[1:]
             stack.append(Called(_function(slots), (*own, *args)))
         case "CALL_FUNCTION_EX":
             args, slots = _pop(stack, 1 + (arg & 1)), _pop(stack, 2)

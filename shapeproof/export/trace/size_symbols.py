@@ -21,7 +21,7 @@ from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.reals import Real
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import ranged
@@ -243,6 +243,6 @@ class SizeSymbols(ExactShapeEnv):
             self.trial.observe(str(k), v)
             return
         term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
-        for name in term.symbols:
-            if term is symbol(name):
-                self.trial.observe(name, int(v))
+        name = name_of(term)
+        if name is not None:
+            self.trial.observe(name, int(v))

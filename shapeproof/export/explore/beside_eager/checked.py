@@ -16,7 +16,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
@@ -109,8 +109,9 @@ class _Covering:
             return False
         values: dict[str, Term] = {}
         for declared, had in pairs:
-            if len(declared.symbols) == 1 and declared is symbol(name := next(iter(declared.symbols))):
-                values.setdefault(name, had)
+            size = name_of(declared)
+            if size is not None:
+                values.setdefault(size, had)
         wanted = [f.eq(substitute(declared, values), had) for declared, had in pairs]
         wanted += [substitute(each, values) for each in proof.domain]
         return all(implied(each, self._facts) for each in wanted)

@@ -20,7 +20,7 @@ import torch
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term, name_of
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
@@ -194,8 +194,9 @@ class Known:
 
     def _symbols_of(self, noted: Any) -> Iterator[tuple[int, str]]:
         for place, size in enumerate(symbols.sizes(noted)):
-            term = self.read(size) if isinstance(size, torch.SymInt) else None
-            yield from ((place, name) for name in (term.symbols if term is not None else ()) if term is symbol(name))
+            name = name_of(self.read(size)) if isinstance(size, torch.SymInt) else None
+            if name is not None:
+                yield place, name
 
     def value(self, size: Any) -> Any:
         """Return the value of a size from the metadata in this run; None if unknown."""

@@ -16,7 +16,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.meaning.evaluate import holds_at, value_at
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import comparable, is_ordered
 from shapeproof.export.explore.demands.graph_demands import indexed, size_along
@@ -179,9 +179,9 @@ def _taken(
         if not known_of(node.target).is_number:
             continue
         number = _number(node.args[0], sources)
-        term = read(value) if isinstance(value, torch.SymInt) else None
-        if number is not None and term is not None:
-            yield from ((name, number) for name in term.symbols if term is symbol(name))
+        name = name_of(read(value)) if isinstance(value, torch.SymInt) else None
+        if number is not None and name is not None:
+            yield name, number
 
 
 def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
