@@ -168,3 +168,14 @@ class Hundredfold(torch.autograd.Function):
     @staticmethod
     def backward(_: Any, grad: torch.Tensor) -> torch.Tensor:
         return grad * 100
+
+
+class Attends(torch.nn.Module):
+    """Attends to itself, without weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0]

@@ -11,17 +11,9 @@ from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.verify import verified
 from tests.agreement import agree
+from tests.tiny_models import Attends
 
 ROWS = Dim("batch", min=1, max=8)
-
-
-class Attends(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-
-    def forward(self, x):
-        return self.attention(x, x, x, need_weights=False)[0]
 
 
 class Branches(torch.nn.Module):

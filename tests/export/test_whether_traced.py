@@ -12,6 +12,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
+from tests.tiny_models import Attends
 
 ROWS = ({0: Dim("rows", min=0, max=9)},)
 
@@ -127,21 +128,10 @@ def test_a_flag_that_changes_the_result_refutes():
 # ---------------------------------------------------------------------- torch.nn.MultiheadAttention
 
 
-class Attending(torch.nn.Module):
-    """Attends to itself, without weights."""
-
-    def __init__(self):
-        super().__init__()
-        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-
-    def forward(self, x):
-        return self.attention(x, x, x, need_weights=False)[0]
-
-
 @pytest.mark.parametrize("gradients", [False, True])
 def test_attention_lays_its_result_out_as_eager_does(gradients):
     """The fault: without gradients eager's is contiguous, the program's was not, and the model was refuted."""
-    mod = Attending().eval()
+    mod = Attends().eval()
     with torch.set_grad_enabled(gradients):
         report = check(mod, (torch.randn(2, 5, 8),), dynamic_shapes=({0: Dim("b", min=1, max=4)},))
         assert report.status == "proved", str(report)
@@ -155,7 +145,7 @@ def test_attention_under_a_mode_of_the_users_runs_as_there():
         def __torch_function__(self, func, types, args=(), kwargs=None):
             return func(*args, **(kwargs or {}))
 
-    mod, x = Attending().eval(), torch.randn(2, 5, 8)
+    mod, x = Attends().eval(), torch.randn(2, 5, 8)
     with torch.no_grad(), Mode():
         report = check(mod, (x,), dynamic_shapes=({0: Dim("b", min=1, max=4)},))
         assert report.status == "proved", str(report)
