@@ -28,6 +28,7 @@ from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
 from shapeproof.export.ops.value_ranges import INTEGRAL
+from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
 from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, SIZE_FUNCTIONS, is_unbacked, value_range
 from shapeproof.export.shim.storages import storages
@@ -219,6 +220,8 @@ class SizeSymbols(ExactShapeEnv):
         value = self._term(fresh)
         for name in value.symbols - self.trial.origins.keys():
             self.trial.origins[name] = frames.origin(self.innermost)
+        for fact in callers.rounds(value):
+            self.trial.learn(fact)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
         if promising:
