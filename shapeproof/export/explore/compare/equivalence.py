@@ -340,7 +340,7 @@ class _Comparison:
         a, b = self.left.value(mine), self.right.value(other)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
-        alike = self._same_storage(mine, other) or self._same_elements(mine, other)
+        alike = self._same_storage(mine, other) or self._same_elements(mine, other) or self._have_none(mine, other)
         return alike and self._same_value(a, b) and same_strides(a, b, self._sizes)
 
     def _same_elements(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
@@ -350,6 +350,11 @@ class _Comparison:
             return False
         inner = self.left.is_inner(mine) and self.right.is_inner(other)
         return inner and same_elements(a.numbers(mine), b.numbers(other))
+
+    def _have_none(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """True if neither tensor has elements, so that nothing tells where it lies; an operator may resize it."""
+        both = self._both(mine, other)
+        return all(side.has_none(side.value(node)) and side.changed.isdisjoint(side.at(node)) for side, node in both)
 
     def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors have the same storage, offset and gradient."""

@@ -18,6 +18,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.export.explore.compare.idle import idle
 from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
@@ -58,6 +59,8 @@ class Side:
     returned: set[Any] = field(default_factory=set)
     """The returned storages."""
     _may_be_returned: set[Any] = field(default_factory=set)
+    idle: frozenset[torch.fx.Node] = frozenset()
+    """The calls without effect on the region, once the operations are selected."""
     restrided: bool = False
     """True if `as_strided` may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
     moved: Moved | None = None
@@ -78,9 +81,10 @@ class Side:
         """Return the nodes that act; views, and sizes computed from sizes, are read where they are used."""
         kept = []
         self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
-        self.changed = {
-            s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
-        }
+        if not self.restrided:
+            self.idle = idle(self.graph, self.value, self.has_none)
+        acting = (node for node in self.graph.nodes if node not in self.idle)
+        self.changed = {s for node in acting for t in nodes.changed_operands(node) for s in storages(self.value(t))}
         self.returned = {
             s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)
         }
@@ -96,6 +100,7 @@ class Side:
                 self.checks.append(self.condition(node.args[0]))
             elif node.op in {"placeholder", "output", "get_attr"} or not (
                 self.is_size(node)
+                or node in self.idle
                 or self.is_view(node)
                 or self._states_the_known(node)
                 or (self.moved.resized(node) and self.is_inner(node))
@@ -178,6 +183,11 @@ class Side:
         term = self.quantity(size)
         known = self.region.reduce(term) if isinstance(term, Term) else None
         return known.constant_value if known is not None and known.is_constant else None
+
+    def has_none(self, tensor: Any) -> bool:
+        """True if a tensor has no elements on the region."""
+        strided = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+        return strided and any(self.one_value(size) == 0 for size in tensor.shape)
 
     def value(self, node: torch.fx.Node) -> Any:
         """Return the node's fake value on the region."""
