@@ -422,3 +422,20 @@ def test_an_attribute_with_the_name_of_a_builtin_is_read_as_it_is():
             return x.to(dtype=torch.float) * float(x.shape[0])
 
     assert check(Model(), (torch.randn(3),), dynamic_shapes=({0: Dim("n")},)).status == "proved"
+
+
+def to_the_power_of_twenty(x):
+    """As a float, a number of more than 53 bits is rounded; as an integer it is not."""
+    return x.new_ones(3) * (math.pow(x.shape[0], 20) % 7)
+
+
+def of_plain_numbers(x):
+    """8.0, where torch's exporter would give 8."""
+    return x.new_full((2,), math.pow(2, 3) / 3 + math.sqrt(x.shape[0])), torch.full((2,), math.pow(2, 3))
+
+
+@pytest.mark.parametrize("forward", [to_the_power_of_twenty, of_plain_numbers])
+def test_a_power_of_math_is_one_of_floats(forward):
+    mod = type("Model", (torch.nn.Module,), {"forward": staticmethod(forward)})()
+    program = export(mod, (torch.randn(4, 2),), dynamic_shapes=({0: Dim("n", min=0, max=8)},))
+    assert all(agree(mod, program.module(), (torch.randn(n, 2),)) for n in range(9))

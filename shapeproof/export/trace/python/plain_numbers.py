@@ -161,6 +161,16 @@ def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
     return sqrt
 
 
+def _pow(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Power of two floats, also of symbolic numbers, which torch's exporter would raise as integers."""
+
+    def power(base: Any, exponent: Any) -> Any:
+        symbolic = any(isinstance(each, torch.SymInt | torch.SymFloat) for each in (base, exponent))
+        return torch.sym_float(base) ** torch.sym_float(exponent) if symbolic else original(base, exponent)
+
+    return power
+
+
 def _isnan(original: Callable[..., Any]) -> Callable[..., Any]:
     """True if a float is nan (`value != value`), also for symbolic floats."""
     return _asking(original, lambda value: value != value)  # noqa: PLR0124
@@ -304,6 +314,7 @@ _MAPPED: Mapping[Any, Callable[..., Any]] = {
 MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "math": {
         "sqrt": _sqrt,
+        "pow": _pow,
         "isqrt": _isqrt,
         "gcd": _gcd,
         "isnan": _isnan,
@@ -321,6 +332,7 @@ NAMES = {name: f"symbolic {name}" for name in CALLED if name != "__class__"}
 """Their global names where dynamo reads the code: dynamo allows no function as a constant."""
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     math.sqrt: _sqrt,
+    math.pow: _pow,
     math.isqrt: _isqrt,
     math.gcd: _gcd,
     math.isnan: _isnan,
