@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
@@ -57,18 +58,44 @@ def _divmod(value: Any, divisor: Any) -> Any:
     return (value // divisor, value % divisor) if symbolic else divmod(value, divisor)
 
 
+_PYTHONS = {"min": min, "max": max}
+"""Python's own: torch's exporter replaces both, and its `max` of two tensors is NaN where one is."""
+
+
 def _least(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_min(*args) if _are_ratios(args, kwargs) else min(*args, **kwargs)
+    if _are_ratios(args, kwargs):
+        return torch.sym_min(*args)
+    return _of_tensors("min", operator.lt, args, kwargs) if _has_tensor(args) else min(*args, **kwargs)
 
 
 def _largest(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_max(*args) if _are_ratios(args, kwargs) else max(*args, **kwargs)
+    if _are_ratios(args, kwargs):
+        return torch.sym_max(*args)
+    return _of_tensors("max", operator.gt, args, kwargs) if _has_tensor(args) else max(*args, **kwargs)
 
 
 def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True for two floats, one of them symbolic: Python would branch on a comparison. An int would stay an int."""
     floats = all(isinstance(value, float | torch.SymFloat) for value in args)
     return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
+
+
+def _has_tensor(args: Sequence[Any]) -> bool:
+    return any(isinstance(value, torch.Tensor) for value in _compared(args))
+
+
+def _compared(args: Sequence[Any]) -> Sequence[Any]:
+    """Return the values that `min` or `max` compares."""
+    return args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
+
+
+def _of_tensors(name: str, better: Callable[[Any, Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what Python's `min` or `max` does: a question about data, but for tensors of one dtype with one number."""
+    values = _compared(args)
+    tensors = all(isinstance(each, torch.Tensor) and each.dim() == 0 for each in values)
+    if kwargs or not tensors or len({each.dtype for each in values}) > 1:
+        return _PYTHONS[name](*args, **kwargs)
+    return functools.reduce(lambda found, each: torch.where(better(each, found), each, found), values)
 
 
 def _round(number: Any, ndigits: Any = None) -> Any:
