@@ -23,6 +23,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
+from shapeproof.export.explore.compare.idle import has_none
 from shapeproof.export.explore.compare.metadata import (
     Difference,
     aliasing_changed,
@@ -354,7 +355,7 @@ class _Comparison:
     def _have_none(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if neither tensor has elements, so that nothing tells where it lies; an operator may resize it."""
         both = self._both(mine, other)
-        return all(side.has_none(side.value(node)) and side.changed.isdisjoint(side.at(node)) for side, node in both)
+        return all(has_none(side.value(node), side) and side.changed.isdisjoint(side.at(node)) for side, node in both)
 
     def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors have the same storage, offset and gradient."""

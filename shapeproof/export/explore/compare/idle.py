@@ -7,8 +7,7 @@ program, and None in the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -20,33 +19,50 @@ from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.checks.failures import may_fail
 
 
-def idle(
-    graph: torch.fx.Graph, value: Callable[[torch.fx.Node], Any], has_none: Callable[[Any], bool]
-) -> frozenset[torch.fx.Node]:
-    """Return the calls without effect where the nodes have these values; `has_none`: a tensor has no elements there."""
+class Valued(Protocol):
+    """A program on a region: the fake value of a node, and the value of a size that has a single one there."""
+
+    def value(self, node: torch.fx.Node) -> Any:
+        """Return the fake value of a node."""
+
+    def one_value(self, size: Any) -> int | None:
+        """Return the value of a size that has a single one, else None."""
+
+
+def idle(graph: torch.fx.Graph, there: Valued) -> frozenset[torch.fx.Node]:
+    """Return the calls of a graph without effect on a region."""
     found: set[torch.fx.Node] = set()
     for node in reversed(graph.nodes):
-        if not _is_harmless(node, value):
+        if not _is_harmless(node, there):
             continue
-        written = [value(each) for each in nodes.changed_operands(node)]
-        made = [*leaves(value(node)), *written]
-        if all(map(has_none, made)) or (not written and found.issuperset(node.users)):
+        written = [there.value(each) for each in nodes.changed_operands(node)]
+        made = [*leaves(there.value(node)), *written]
+        if all(has_none(each, there) for each in made) or (not written and found.issuperset(node.users)):
             found.add(node)
     return frozenset(found)
 
 
-def _is_harmless(node: torch.fx.Node, value: Callable[[torch.fx.Node], Any]) -> bool:
+def has_none(tensor: Any, there: Valued) -> bool:
+    """True if a tensor has no elements on a region."""
+    strided = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+    return strided and any(there.one_value(size) == 0 for size in tensor.shape)
+
+
+def _is_harmless(node: torch.fx.Node, there: Valued) -> bool:
     """True if a call makes tensors, writes elements at most, and neither raises nor draws random numbers."""
     target: Any = node.target
-    made = leaves(value(node))
+    made = leaves(there.value(node))
     if schemas.schema_of(target) is None or not made or node.meta.get("unbacked_bindings"):
         return False
     known = known_of(target)
-    demanding = known.needs_element or known.divides_by or known.divides_by_all or known.least_rank is not None
     at_odds = known.wrong_when_empty or known.rejects_itself or known.statistics or known.resizes
+    dividing = known.divides_by or known.divides_by_all or known.least_rank is not None
     writing = schemas.is_mutable(target) and not schemas.only_writes(target)
     drawing = torch.Tag.nondeterministic_seeded in target.tags
-    if demanding or at_odds or writing or drawing or not all(isinstance(each, torch.Tensor) for each in made):
+    if at_odds or dividing or writing or drawing or not all(isinstance(each, torch.Tensor) for each in made):
         return False
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), value)
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), there.value)
+    if known.needs_element == "dim":
+        named = schemas.by_name(target, args, kwargs)
+        return (there.one_value(named["self"].shape[named["dim"]]) or 0) > 0
     return not may_fail(target, args, kwargs, symbols.about_data)

@@ -82,7 +82,7 @@ class Side:
         kept = []
         self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
         if not self.restrided:
-            self.idle = idle(self.graph, self.value, self.has_none)
+            self.idle = idle(self.graph, self)
         acting = (node for node in self.graph.nodes if node not in self.idle)
         self.changed = {s for node in acting for t in nodes.changed_operands(node) for s in storages(self.value(t))}
         self.returned = {
@@ -183,11 +183,6 @@ class Side:
         term = self.quantity(size)
         known = self.region.reduce(term) if isinstance(term, Term) else None
         return known.constant_value if known is not None and known.is_constant else None
-
-    def has_none(self, tensor: Any) -> bool:
-        """True if a tensor has no elements on the region."""
-        strided = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
-        return strided and any(self.one_value(size) == 0 for size in tensor.shape)
 
     def value(self, node: torch.fx.Node) -> Any:
         """Return the node's fake value on the region."""
