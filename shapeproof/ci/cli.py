@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import shapeproof
-from shapeproof.constraints.errors import nearest
+from shapeproof.constraints.errors import UsageError, nearest
 
 NO_VERDICT, INTERRUPTED = 2, 130
 
@@ -74,6 +74,15 @@ class _Commands(TyperGroup):
             hint = instead(args[0]) or nearest(args[0], _COMMANDS)
             ctx.fail(f"no command is called {args[0]!r}{hint}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an invalid request is refused with a sentence and the status of a call without a verdict."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            from shapeproof.ci.terminal import fail
+
+            fail(str(error))
 
 
 app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True)

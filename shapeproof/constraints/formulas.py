@@ -30,7 +30,7 @@ from shapeproof.constraints.work import charge
 __all__ = [
     "FALSE", "TRUE", "And", "BooleanConstant", "Compare", "Formula", "Or", "RealCompare", "Truth", "compare",
     "conjunction", "disjunction", "divides", "eq", "ge", "gt", "implies", "le", "lt", "ne", "negate", "real_compare",
-    "sides", "truth",
+    "truth",
 ]  # fmt: skip
 
 
@@ -167,17 +167,6 @@ def compare(op: str, term: Term) -> Formula:
     if term.monomials[0][1] < 0:
         scale = -scale
     return Compare(op, _scaled_down(term, scale, offset // scale))
-
-
-def sides(term: Term) -> tuple[Term, Term]:
-    """Return `(left, right)` with `term == left - right`, each with positive coefficients only.
-
-    >>> from shapeproof.constraints.terms import symbol
-    >>> sides(2 * symbol("x") - symbol("y") - 3)
-    (2*x, y + 3)
-    """
-    right = {monomial: -coefficient for monomial, coefficient in term.poly.items() if coefficient < 0}
-    return term + from_poly(right), from_poly(right)
 
 
 def _scaled_down(term: Term, scale: int, offset: int) -> Term:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.metadata
 import json
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.files import read_bounded
-from shapeproof.seen.calls import Kind, Slot
+from shapeproof.seen.calls import Kind, Slot, Strides
 from shapeproof.seen.joint import MOST_VALUES, Joint
-from shapeproof.seen.lattice import Lattice
-from shapeproof.seen.points import pruned
+from shapeproof.seen.lattice import Lattice, Vector
+from shapeproof.seen.points import Point, pruned
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 """The version of the saved form."""
 MOST_SIZES = 100_000
 """Sizes that all inputs of a call may have."""
@@ -32,7 +33,7 @@ class _Input:
     kind: str
     dtype: str
     rank: int
-    strides: list[int | None] | None
+    strides: Strides
     constants: list[str] | None
 
 
@@ -41,9 +42,9 @@ class _Calls:
     """What was seen of the calls of one kind."""
 
     inputs: list[_Input]
-    base: list[int]
-    rows: list[list[int]]
-    points: list[list[int]]
+    base: Vector
+    rows: tuple[Vector, ...]
+    points: list[Point]
     values: list[list[int] | None]
 
 
@@ -64,34 +65,20 @@ def _form() -> TypeAdapter[_Saved]:
 
 def saved(joints: Mapping[Kind, Joint], *, omitted: bool) -> str:
     """The text of the file: of equal contents the same."""
-    content = {
-        "format": FORMAT,
-        "shapeproof": importlib.metadata.version("shapeproof"),
-        "omitted": omitted,
-        "calls": [_calls(kind, joint) for kind, joint in joints.items()],
-    }
-    return json.dumps(content, indent=1) + "\n"
+    calls = [_calls(kind, joint) for kind, joint in joints.items()]
+    content = _Saved(FORMAT, importlib.metadata.version("shapeproof"), omitted, calls)
+    return json.dumps(dataclasses.asdict(content), indent=1) + "\n"
 
 
-def _calls(kind: Kind, joint: Joint) -> dict[str, Any]:
-    inputs = [
-        {
-            "source": slot.source,
-            "kind": slot.kind,
-            "dtype": slot.dtype,
-            "rank": slot.rank,
-            "strides": strides,
-            "constants": constants and sorted(constants),
-        }
-        for slot, strides, constants in zip(kind, joint.strides, map(_listed, joint.constants), strict=True)
-    ]
-    return {
-        "inputs": inputs,
-        "base": joint.lattice.base,
-        "rows": joint.lattice.rows,
-        "points": sorted(joint.points),
-        "values": [_listed(values) for values in joint.values],
-    }
+def _calls(kind: Kind, joint: Joint) -> _Calls:
+    slots = zip(kind, joint.strides, joint.constants, strict=True)
+    return _Calls(
+        [_Input(*slot, strides, _listed(constants)) for slot, strides, constants in slots],
+        joint.lattice.base,
+        joint.lattice.rows,
+        sorted(joint.points),
+        [_listed(values) for values in joint.values],
+    )
 
 
 def _listed(values: frozenset[Any] | None) -> list[Any] | None:
@@ -139,10 +126,10 @@ def _joint(calls: _Calls) -> tuple[Kind, Joint]:
     """
     kind = tuple(Slot(each.source, each.kind, each.dtype, each.rank) for each in calls.inputs)
     joint = Joint(
-        Lattice(tuple(calls.base), tuple(map(tuple, calls.rows))),
-        frozenset(map(tuple, calls.points)),
+        Lattice(calls.base, calls.rows),
+        frozenset(calls.points),
         tuple(None if each is None else frozenset(each) for each in calls.values),
-        tuple(None if each.strides is None else tuple(each.strides) for each in calls.inputs),
+        tuple(each.strides for each in calls.inputs),
         tuple(None if each.constants is None else frozenset(each.constants) for each in calls.inputs),
     )
     if not (_is_kind(kind) and _fits(kind, joint) and _is_consistent(joint)):

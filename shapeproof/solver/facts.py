@@ -87,7 +87,7 @@ class _State:
     def __post_init__(self) -> None:
         self.reducer = Reducer(self.known)
 
-    def then(self, news: list[tuple[Formula, object]], budget: Budget) -> _State:
+    def then(self, news: list[Formula], budget: Budget) -> _State:
         """Return the state with more facts.
 
         A fact that is too large to analyse within the budget is only checked at points.
@@ -97,7 +97,7 @@ class _State:
         with until_spent(budget.part(_SHARE_OF_LEARNING)):
             return self._understanding(news)
         if len(news) == 1:
-            return self._heeding(*news[0])
+            return self._heeding(news[0])
         state = self
         for each in news:
             state = state.then([each], budget.part(_SHARE_OF_LEARNING / len(news)))
@@ -109,22 +109,22 @@ class _State:
         twin.reducer = self.reducer
         return twin
 
-    def _heeding(self, formula: Formula, origin: object) -> _State:
+    def _heeding(self, formula: Formula) -> _State:
         """Return the state with a fact that every point must satisfy, but from which no conclusion is drawn."""
         conditions = self.conditions.copy()
         conditions.add(formula)
         opaque = () if has_meaning(formula) else (formula,)
-        return _State(self.history.then(formula, origin), self.known, conditions, self.opaque + opaque)
+        return _State(self.history.then(formula), self.known, conditions, self.opaque + opaque)
 
-    def _understanding(self, news: list[tuple[Formula, object]]) -> _State:
+    def _understanding(self, news: list[Formula]) -> _State:
         history, conditions = self.history, self.conditions.copy()
-        for formula, origin in news:
-            history = history.then(formula, origin)
+        for formula in news:
+            history = history.then(formula)
             conditions.add(formula)
-        needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
+        needed = [fact for formula in news for fact in (defined(formula), formula)]
         informative = [fact for fact in needed if self.reducer.reduce(fact).constant is not True]
         if not informative:
-            return self._saying_the_same(history, conditions, [formula for formula, _ in news])
+            return self._saying_the_same(history, conditions, news)
         known = absorb(self.known, informative, self.reducer)
         opaque = tuple(fact for fact in informative if not has_meaning(fact))
         after = _State(history, known, conditions, self.opaque + opaque)
@@ -156,17 +156,15 @@ class Facts:
     ) -> None:
         self.budget = budget or Budget()
         self.ledger = ledger or current_ledger()
-        self._state = _State().then([(formula, None) for formula in formulas], self.budget)
+        self._state = _State().then(list(formulas), self.budget)
 
     # learning
 
-    def learn(self, formula: Formula, origin: object = None) -> None:
-        """Add a fact; `origin` is stored beside it for the caller."""
-        after = self._state.after.get(formula) if origin is None else None
+    def learn(self, formula: Formula) -> None:
+        """Add a fact."""
+        after = self._state.after.get(formula)
         if after is None:
-            after = self._state.then([(formula, origin)], self.budget)
-        if origin is None:
-            self._state.after[formula] = after
+            after = self._state.after[formula] = self._state.then([formula], self.budget)
         self._state = after
 
     def fork(self) -> Facts:
@@ -206,9 +204,7 @@ class Facts:
         if all(self.reduce(formula) is TRUE for formula in formulas):
             return self.assuming(*formulas)
         here = Facts(formulas, self.budget, self.ledger)
-        for formula, origin in zip(self.formulas, self.origins, strict=True):
-            here.learn(formula, origin)
-        return here
+        return here.assuming(*self.formulas)
 
     # reading
 
@@ -225,11 +221,6 @@ class Facts:
     def search_cost(self) -> tuple[int, int]:
         """The Z3 rlimit and the number of points spent on finding out whether the facts are satisfiable."""
         return self._state.search_cost
-
-    @property
-    def origins(self) -> tuple[object, ...]:
-        """The origin of each fact."""
-        return self._state.history.origins
 
     @property
     def history(self) -> History:

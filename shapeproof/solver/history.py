@@ -26,14 +26,13 @@ class History:
 
     before: History | None = None
     formula: Formula | None = None
-    origin: object = None
     length: int = 0
     symbols: frozenset[str] = frozenset()
 
-    def then(self, formula: Formula, origin: object = None) -> History:
+    def then(self, formula: Formula) -> History:
         """Return the history with one more fact."""
         symbols = self.symbols if formula.symbols <= self.symbols else self.symbols | formula.symbols
-        return History(self, formula, origin, self.length + 1, symbols)
+        return History(self, formula, self.length + 1, symbols)
 
     def __len__(self) -> int:
         return self.length
@@ -48,11 +47,6 @@ class History:
     def formulas(self) -> tuple[Formula, ...]:
         """All facts, the oldest first."""
         return self.since(0)
-
-    @property
-    def origins(self) -> tuple[object, ...]:
-        """The origin of each fact."""
-        return tuple(reversed([each.origin for each in self.backwards(0)]))
 
     def since(self, length: int) -> tuple[Formula, ...]:
         """Return the facts without the oldest `length` ones."""

@@ -7,7 +7,6 @@ to no allowance.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -60,14 +59,10 @@ def _cut(text: str) -> str:
 class Ledger:
     """The questions and costs of a run; a Facts and all its forks share one ledger.
 
-    >>> ledger = Ledger()
-    >>> ledger.note("intervals", "proved")
-    >>> ledger.answers
-    Counter({('intervals', 'proved'): 1})
+    >>> Ledger().spent
+    {'questions': 0, 'z3_queries': 0, 'z3_rlimit': 0, 'points': 0}
     """
 
-    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(step, status) -> the number of questions that the step answered so."""
     rlimit: int = 0
     """Z3's resource counter, summed over all queries."""
     queries: int = 0
@@ -81,11 +76,7 @@ class Ledger:
 
     @property
     def spent(self) -> dict[str, int]:
-        """The cost of the run in units of work: the same on every machine.
-
-        >>> Ledger().spent
-        {'questions': 0, 'z3_queries': 0, 'z3_rlimit': 0, 'points': 0}
-        """
+        """The cost of the run in units of work: the same on every machine."""
         return {
             "questions": len(self.entries),
             "z3_queries": self.queries,
@@ -99,10 +90,6 @@ class Ledger:
         if _QUESTIONS.isEnabledFor(logging.DEBUG):
             with unmetered():
                 _QUESTIONS.debug("%s", self.entries[-1])
-
-    def note(self, step: str, status: str) -> None:
-        """Count one answer."""
-        self.answers[step, status] += 1
 
 
 _open: ContextVar[Ledger | None] = ContextVar("ledger", default=None)

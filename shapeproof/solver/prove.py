@@ -135,9 +135,7 @@ def decide(formula: Formula, facts: Facts) -> Verdict:
     >>> decide(parse_formula("n >= 4"), facts).witness
     {'n': 2}
     """
-    answer = _decided(formula, facts, facts.budget)
-    facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
-    return answer
+    return _decided(formula, facts, facts.budget)
 
 
 def implied(formula: Formula, facts: Facts) -> bool:
@@ -349,7 +347,6 @@ def truth(formula: Formula, facts: Facts) -> Truth:
     if answer is None:
         answer = _truth(formula, facts, budget)
         facts.answers[("truth", formula, budget) if answer.undecided else ("truth", formula)] = answer
-    facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
     return answer
 
 

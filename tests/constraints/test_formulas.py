@@ -87,8 +87,3 @@ def test_a_formula_has_no_truth_value_of_its_own():
 def test_symbols_are_what_an_environment_must_give():
     formula = parse_formula("truth(p) and real(a) < x and y//b > 0*(c//d)")
     assert formula.symbols == {"p", "a", "x", "y", "b", "d"}
-
-
-def test_sides_are_positive():
-    left, right = f.sides(2 * x - 3 * y - 5)
-    assert (str(left), str(right)) == ("2*x", "3*y + 5")

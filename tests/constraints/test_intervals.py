@@ -9,7 +9,7 @@ import pytest
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import TRUE, Compare
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
-from shapeproof.constraints.meaning.intervals import Bounds, Interval, bounds, hull, truth
+from shapeproof.constraints.meaning.intervals import Bounds, Interval, bounds, hull
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import symbol
 
@@ -89,7 +89,7 @@ def test_bounds(text, lower, upper):
     ],
 )
 def test_truth(text, expected):
-    assert truth(parse_formula(text), BOX) is expected
+    assert Bounds(BOX).truth(parse_formula(text)) is expected
 
 
 def test_bounds_hold_on_every_point_of_small_boxes():

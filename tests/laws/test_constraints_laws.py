@@ -12,7 +12,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
-from shapeproof.constraints.meaning.intervals import Interval, bounds, truth
+from shapeproof.constraints.meaning.intervals import Bounds, Interval, bounds
 from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 from tests import strategies as s
 from tests.thoroughness import examples
@@ -110,7 +110,7 @@ def test_bounds_never_answer_wrongly(data, text, ranges):
     point = data.draw(s.points_in(ranges))
     value = s.value_of(text, point)
     assume(isinstance(value, bool))
-    assert truth(parse_formula(text), ranges) in {value, None}
+    assert Bounds(ranges).truth(parse_formula(text)) in {value, None}
 
 
 @pytest.mark.parametrize("size", range(1, 13))

@@ -60,12 +60,11 @@ def test_bounds_move(given, name, interval):
     assert facts(*reversed(given)).range_of(name) == interval
 
 
-def test_facts_are_kept_as_they_were_learned_with_their_origins():
+def test_facts_are_kept_as_they_were_learned():
     known = facts("b >= 1")
-    known.learn(parse("b != 1"), origin="model.py:3")
+    known.learn(parse("b != 1"))
     known.learn(parse("b >= 0"))
     assert known.formulas == (parse("b >= 1"), parse("b != 1"), parse("b >= 0"))
-    assert known.origins == (None, "model.py:3", None)
 
 
 def test_samples_satisfy_all_facts_and_use_the_symbols_of_the_user():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
+import inspect
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -19,7 +21,7 @@ from shapeproof.ci.running.display import Display, Verbosity
 from shapeproof.ci.running.executors import Executor, Local
 from shapeproof.ci.running.run import Interrupted, Memory, run_checks
 from shapeproof.ci.specs.spec import load_specs
-from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, NO_VERDICT, fail, say, show
+from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, NO_VERDICT, say, show
 from shapeproof.constraints.errors import UsageError, nearest
 
 EXAMPLES = """\b
@@ -47,86 +49,90 @@ Specs = Annotated[
     list[Path] | None,
     typer.Argument(metavar="SPEC", help="Spec files; without any, shapeproof.toml or pyproject.toml here."),
 ]
-Processes = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="How many models at a time.")]
-Where = Annotated[
-    str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Check on a Dask cluster, not here.")
-]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--changed-since",
-        metavar="REV",
-        help="Where code, spec and versions are as they were in REV, and have been checked: take that verdict.",
-    ),
-]
-Cached = Annotated[
-    bool,
-    typer.Option(
-        "--cached", help="Where code, spec and versions are as when they were checked last: take that verdict."
-    ),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(metavar="SECONDS", min=0, help="How long a model may take where its spec does not say; 0: ever."),
-]
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        autocompletion=_models,
-        help="Check this model alone, or those that match (decoder*); may be given several times.",
-    ),
-]
-First = Annotated[bool, typer.Option("--exitfirst", "-x", help="Stop at the first model that does not pass.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How models are checked: the options common to check, lock and diff."""
 
-    jobs: int | None = None
-    executor: str | None = None
-    since: str | None = None
-    cached: bool = False
-    timeout: float = TIMEOUT
-    models: Sequence[str] | None = None
-    exit_first: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    traceback: bool = False
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            autocompletion=_models,
+            help="Check this model alone, or those that match (decoder*); may be given several times.",
+        ),
+    ] = None
+    exit_first: Annotated[
+        bool, typer.Option("--exitfirst", "-x", help="Stop at the first model that does not pass.")
+    ] = False
+    cached: Annotated[
+        bool,
+        typer.Option(
+            "--cached", help="Where code, spec and versions are as when they were checked last: take that verdict."
+        ),
+    ] = False
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--changed-since",
+            metavar="REV",
+            help="Where code, spec and versions are as they were in REV, and have been checked: take that verdict.",
+        ),
+    ] = None
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="How many models at a time.")] = None
+    executor: Annotated[
+        str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Check on a Dask cluster, not here.")
+    ] = None
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="How long a model may take where its spec does not say; 0: ever."),
+    ] = TIMEOUT
+    quiet: Quiet = False
+    verbose: Verbose = False
+    traceback: Traceback = False
 
 
-def check(  # noqa: PLR0913 - the options of a command
+def spread(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command each of the `Options` as an option of its own, except those named here."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def spread_out(*args: Any, **given: Any) -> None:
+            own = {each.name: given.pop(each.name) for each in shared if each.name in given}
+            command(*args, **given, options=Options(**own))
+
+        shared = [
+            each for each in inspect.signature(Options, eval_str=True).parameters.values() if each.name not in without
+        ]
+        own = [each for each in inspect.signature(command, eval_str=True).parameters.values() if each.name != "options"]
+        parameters = [*own, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in shared)]
+        spread_out.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return spread_out
+
+    return decorated
+
+
+@spread()
+def check(
     specs: Specs = None,
     *,
     form: Annotated[Format, typer.Option("--format", help="The form of what goes to stdout.")] = Format.TEXT,
-    models: Models = None,
-    exit_first: First = False,
-    cached: Cached = False,
-    since: Since = None,
-    jobs: Processes = None,
-    executor: Where = None,
-    timeout: Timeout = TIMEOUT,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    traceback: Traceback = False,
+    options: Options,
 ) -> None:
     """Check all models and operators of the specs, each in a process of its own.
 
     Exit status: 0 if every verdict is one that its spec accepts; else 1 if one is refuted, vacuous or not expected,
     2 if there is one model without a verdict, 3 if one is undecided.
     """
-    options = Options(jobs, executor, since, cached, timeout, models, exit_first, quiet, verbose, traceback)
     try:
         outcomes = checked(specs, options, operators=True)
-    except UsageError as error:
-        fail(str(error))
     except Interrupted as stopped:
-        show(render(stopped.outcomes, form, quiet=quiet), commands=form is Format.GITHUB)
+        show(render(stopped.outcomes, form, quiet=options.quiet), commands=form is Format.GITHUB)
         interrupted(stopped)
-    show(render(outcomes, form, quiet=quiet), commands=form is Format.GITHUB)
+    show(render(outcomes, form, quiet=options.quiet), commands=form is Format.GITHUB)
     raise typer.Exit(exit_status(outcomes))
 
 

@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Cached, Options, Processes, Since, Specs, Timeout, Where, checked, interrupted
-from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
-from shapeproof.ci.jobs import TIMEOUT, Outcome
+from shapeproof.ci.commands.check import Options, Specs, checked, interrupted, spread
+from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import NAME, Locked, read_lock
 from shapeproof.ci.locked.narrowing import Compared, Narrowing, narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
 from shapeproof.ci.running.run import Interrupted
 from shapeproof.ci.specs.spec import load_specs
-from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, fail, show
-from shapeproof.constraints.errors import UsageError
+from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, show
 
 EXAMPLES = """\b
 Examples:
@@ -28,31 +26,22 @@ _STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["un
 """The exit status of each kind of narrowing, worst first."""
 
 
-def diff(  # noqa: PLR0913 - the options of a command
+@spread("models", "exit_first")
+def diff(
     specs: Specs = None,
     *,
     form: Annotated[DiffFormat, typer.Option("--format", help="The form of what goes to stdout.")] = DiffFormat.TEXT,
-    cached: Cached = False,
-    since: Since = None,
-    jobs: Processes = None,
-    executor: Where = None,
-    timeout: Timeout = TIMEOUT,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    traceback: Traceback = False,
+    options: Options,
 ) -> None:
     """Compare what each model accepts now with shapeproof.lock, beside the spec.
 
     Exit status: 0 if every model accepts all that it did; else 1 if one does not, or is gone, 2 if one has no verdict,
     3 if it could not be decided.
     """
+    files = load_specs(specs or [])
+    locks = {str(folder): read_lock(folder) for folder in {file.path.resolve().parent: None for file in files}}
     try:
-        files = load_specs(specs or [])
-        locks = {str(folder): read_lock(folder) for folder in {file.path.resolve().parent: None for file in files}}
-        options = Options(jobs, executor, since, cached, timeout, quiet=quiet, verbose=verbose, traceback=traceback)
         outcomes = checked(specs, options)
-    except UsageError as error:
-        fail(str(error))
     except Interrupted as stopped:
         interrupted(stopped)
     found = list(_compared(locks, outcomes))

@@ -7,62 +7,34 @@ from pathlib import Path
 
 import typer
 
-from shapeproof.ci.commands.check import (
-    Cached,
-    First,
-    Options,
-    Processes,
-    Since,
-    Specs,
-    Timeout,
-    Where,
-    checked,
-    exit_status,
-    interrupted,
-)
-from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
-from shapeproof.ci.jobs import TIMEOUT, Outcome
+from shapeproof.ci.commands.check import Options, Specs, checked, exit_status, interrupted, spread
+from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import write_lock
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.running.run import Interrupted
-from shapeproof.ci.terminal import fail, say, show
-from shapeproof.constraints.errors import UsageError
+from shapeproof.ci.terminal import say, show
 
 EXAMPLES = "Example: shapeproof lock, then commit shapeproof.lock"
 
 
-def lock(  # noqa: PLR0913 - the options of a command
-    specs: Specs = None,
-    *,
-    exit_first: First = False,
-    cached: Cached = False,
-    since: Since = None,
-    jobs: Processes = None,
-    executor: Where = None,
-    timeout: Timeout = TIMEOUT,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    traceback: Traceback = False,
-) -> None:
+@spread("models")
+def lock(specs: Specs = None, *, options: Options) -> None:
     """Check all models, and write what each accepts to shapeproof.lock, beside the spec.
 
     Nothing is written unless every verdict is one that its spec accepts. Exit status: that of check.
     """
-    options = Options(jobs, executor, since, cached, timeout, None, exit_first, quiet, verbose, traceback)
     try:
         outcomes = checked(specs, options)
-        show(render(outcomes, Format.TEXT, quiet=quiet))
-        status = exit_status(outcomes)
-        if status == 0:
-            _write(outcomes)
-        else:
-            say("nothing is locked: not every verdict is one that the spec accepts")
-    except UsageError as error:
-        fail(str(error))
     except Interrupted as stopped:
-        show(render(stopped.outcomes, Format.TEXT, quiet=quiet))
+        show(render(stopped.outcomes, Format.TEXT, quiet=options.quiet))
         say("nothing is locked: not every model was checked")
         interrupted(stopped)
+    show(render(outcomes, Format.TEXT, quiet=options.quiet))
+    status = exit_status(outcomes)
+    if status == 0:
+        _write(outcomes)
+    else:
+        say("nothing is locked: not every verdict is one that the spec accepts")
     raise typer.Exit(status)
 
 

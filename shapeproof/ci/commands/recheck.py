@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shapeproof.ci.running.display import Display
-from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show
+from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, say, show
 from shapeproof.constraints.errors import UsageError
 from shapeproof.files import read_bounded, sha256
 
@@ -47,8 +47,6 @@ def recheck(
             result = ask_again(path, progress=functools.partial(display.tell, ""))
         if report is not None:
             _check_report(result, report)
-    except UsageError as error:
-        fail(str(error))
     except KeyboardInterrupt:
         say("shapeproof: interrupted before every claim was proved again")
         raise typer.Exit(INTERRUPTED) from None

@@ -10,7 +10,6 @@ import typer
 from shapeproof.ci.process.subjects import call_target
 from shapeproof.ci.specs.seen_spec import spec_text
 from shapeproof.ci.terminal import fail, show
-from shapeproof.constraints.errors import UsageError
 from shapeproof.seen import Seen
 
 EXAMPLES = "Example: shapeproof seen monday.json tuesday.json --spec nets:Scores"
@@ -32,8 +31,6 @@ def seen(
         text = str(merged) if spec is None else spec_text(merged.named(_parameters(spec, merged)), spec)
         if save is not None:
             merged.save(save)
-    except UsageError as error:
-        fail(str(error))
     except OSError as error:
         fail(f"{save} cannot be written: {error.strerror}")
     show(text)

@@ -44,6 +44,15 @@ DEFAULTS = ("shapeproof.toml", "pyproject.toml")
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_its_keys(cls, given: Any) -> Any:
+        """Name the keys that there are where one is unknown; pydantic names only the unknown one."""
+        for key in given if isinstance(given, dict) else ():
+            if key not in cls.model_fields:
+                raise PydanticCustomError("unknown_key", "unknown", {"key": key, "valid": list(cls.model_fields)})
+        return given
+
 
 class Dim(_Table):
     """A size that varies: every integer that all of these allow."""
@@ -211,7 +220,7 @@ def parse_spec(document: Mapping[str, Any]) -> Spec:
     try:
         spec = Spec.model_validate(document)
     except ValidationError as error:
-        raise worded(error, Spec, document) from None
+        raise worded(error, document) from None
     check_dims(spec.dims, {"models": spec.models, "operators": spec.operators})
     return spec
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from shapeproof.constraints.errors import UsageError, nearest
@@ -22,15 +22,15 @@ class SpecError(UsageError):
         self.path = tuple(path)
 
 
-def worded(error: ValidationError, root: type[BaseModel], document: Any) -> SpecError:
+def worded(error: ValidationError, document: Any) -> SpecError:
     """Word one fault as a sentence: a misspelt key comes before the key that is missing because of it."""
     errors = error.errors(include_url=False)
-    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    first = next((each for each in errors if each["type"] == "unknown_key"), errors[0])
     path = _present(first["loc"], document)
     match first["type"]:
-        case "extra_forbidden":
-            valid = _keys(root.model_json_schema(), path[:-1])
-            return SpecError(f"{_dotted(path)} is not a key of a spec{nearest(str(path[-1]), valid)}", path)
+        case "unknown_key":
+            key, valid = first["ctx"]["key"], first["ctx"]["valid"]
+            return SpecError(f"{_dotted((*path, key))} is not a key of a spec{nearest(key, valid)}", (*path, key))
         case "nothing":
             return SpecError("the spec has no `models`, which it needs", path)
         case "missing":
@@ -93,26 +93,3 @@ def _present(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, ...]
         document = document[key]
         path.append(key)
     return tuple(path)
-
-
-def _keys(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[str]:
-    node: Mapping[str, Any] = schema
-    for key in path:
-        node = _resolved(schema, node)
-        named = node.get("properties", {})
-        node = named[key] if key in named else _of_any_key(node)
-    return list(_resolved(schema, node)["properties"])
-
-
-def _of_any_key(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of the values in a table of tables."""
-    patterns = list(node.get("patternProperties", {}).values())
-    values: Mapping[str, Any] = patterns[0] if patterns else node["additionalProperties"]
-    return values
-
-
-def _resolved(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Resolve a schema node that is a reference or is optional."""
-    node = node["anyOf"][0] if "anyOf" in node and "properties" not in node else node
-    found: Mapping[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
-    return found

@@ -398,14 +398,3 @@ def bounds(term: Term, ranges: Mapping[str, Interval]) -> Interval:
     Interval(lower=0, upper=7)
     """
     return Bounds(ranges).of(term)
-
-
-def truth(formula: Formula, ranges: Mapping[str, Interval]) -> bool | None:
-    """True or False if `formula` has that value wherever it is defined in the box; None if bounds do not show it.
-
-    >>> from shapeproof.constraints.formulas import le
-    >>> from shapeproof.constraints.terms import symbol
-    >>> truth(le(symbol("n") // 2, 50), {"n": Interval(1, 100)})
-    True
-    """
-    return Bounds(ranges).truth(formula)

@@ -41,6 +41,7 @@ from shapeproof.constraints.formulas import (
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, holds_at
 from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.records.domain import residue
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import FloorDiv, modulo, symbol
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
@@ -332,16 +333,7 @@ def _simplest(found: Sequence[Repair], facts: Facts, point: Point) -> Repair:
 def _is_simple(formula: Formula) -> bool:
     """True if a formula divides only to state a residue of a symbol, and contains no min, max or conditional."""
     involved = [part for part in formula.conjuncts if any(isinstance(n, _INVOLVED) for n in postorder(part))]
-    return all(map(_is_residue, involved))
-
-
-def _is_residue(part: Formula) -> bool:
-    """True if the formula says that one symbol has one remainder."""
-    divisions = [node for node in postorder(part) if isinstance(node, FloorDiv)]
-    if len(divisions) != 1 or len(part.symbols) != 1 or not divisions[0].divisor.is_constant:
-        return False
-    (name,), modulus = part.symbols, divisions[0].divisor.constant_value
-    return modulus > 0 and any(part is eq(modulo(symbol(name), modulus), rest) for rest in range(modulus))
+    return all(len(part.symbols) == 1 and residue(min(part.symbols), part) for part in involved)
 
 
 def _breadth(formula: Formula, names: Sequence[str], facts: Facts, point: Point) -> int:

@@ -139,6 +139,19 @@ def term_of(atom: Node) -> Term:
     return from_poly({((atom, 1),): 1})
 
 
+def as_interval(op: str, term: Term) -> tuple[Term, Interval]:
+    """Return `term op 0`, for "<=" or "==", as an interval of the term's shape; an empty one if no integer solves it.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> as_interval("<=", parse_term("6 - 4*n")), as_interval("==", parse_term("2*n - 5"))[1].is_empty
+    ((n, Interval(lower=2, upper=None)), True)
+    """
+    shape, scale = shape_of(term)
+    offset = term.poly.get(UNIT, 0)
+    least, most = -(offset // scale), -offset // scale
+    return shape, Interval(least if op == "==" or scale < 0 else None, most if op == "==" or scale > 0 else None)
+
+
 @lru_cache(maxsize=MEMORY)
 def shape_of(term: Term) -> tuple[Term, int]:
     """Return `(shape, scale)` with `term == scale*shape + constant`.

@@ -13,9 +13,10 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, Or, compare, ge, le
 from shapeproof.constraints.meaning.intervals import Interval, hull
 from shapeproof.constraints.polynomials import UNIT, Monomial
+from shapeproof.constraints.records.domain import ranges
 from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, floor_div, from_poly, modulo, symbol
 from shapeproof.solver.learned import audit
-from shapeproof.solver.learned.bounding import EVERYTHING, shape_of, term_of
+from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
 from shapeproof.solver.learned.knowledge import Knowledge, within
 from shapeproof.solver.learned.reduction import Reducer
@@ -154,7 +155,7 @@ class _Learner:
     def _enter_bound(self, op: str, term: Term, formula: Formula) -> None:
         """Record `shape in interval`, and retire a weaker active bound of the same shape."""
         known = self._known
-        shape, interval = _as_interval(op, term)
+        shape, interval = as_interval(op, term)
         before = known.linear.get(shape, EVERYTHING)
         known.linear[shape] = before & interval
         if known.linear[shape].is_empty:
@@ -169,7 +170,7 @@ class _Learner:
         known.retire(formula)
         match formula:
             case Compare(op, term) if op != "!=":
-                shape, interval = _as_interval(op, term)
+                shape, interval = as_interval(op, term)
                 before = known.linear.get(shape, EVERYTHING)
                 left = Interval(
                     None if interval.lower is not None else before.lower,
@@ -295,7 +296,7 @@ class _Learner:
         known = self._known
         name = _single_symbol(term)
         if name is not None:
-            self._bound_symbol(name, _as_interval("<=", term)[1])
+            self._bound_symbol(name, as_interval("<=", term)[1])
             return
         opened = self._opened(term)
         if opened is not None:
@@ -316,7 +317,7 @@ class _Learner:
 
         A remainder that cannot be restated is recorded in the knowledge.
         """
-        shape, interval = _as_interval("<=", term)
+        shape, interval = as_interval("<=", term)
         remainder = remainder_in(shape)
         if remainder is None:
             return None
@@ -426,7 +427,7 @@ class _Learner:
 
     def _common_bounds(self, args: tuple[Formula, ...]) -> None:
         """Bound each symbol that every alternative bounds by the hull of those bounds."""
-        boxes = [_box(arg) for arg in args]
+        boxes = [ranges([arg]) for arg in args]
         for name in sorted(set.intersection(*(set(box) for box in boxes))):
             self._bounds.extend(within(symbol(name), hull(box[name] for box in boxes)))
 
@@ -439,17 +440,6 @@ def _single_symbol(term: Term) -> str | None:
             return None
 
 
-def _as_interval(op: str, term: Term) -> tuple[Term, Interval]:
-    """Return `term op 0` as an interval of the term's shape."""
-    shape, scale = shape_of(term)
-    offset = term.poly.get(UNIT, 0)
-    if op == "==":
-        return shape, Interval(-offset // scale, -offset // scale)
-    if scale > 0:
-        return shape, Interval(None, -offset // scale)
-    return shape, Interval(-(offset // scale), None)
-
-
 def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
     if before.lower is not None and now.lower is not None and now.lower >= before.lower:
         yield ge(shape, before.lower)
@@ -459,14 +449,3 @@ def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
 
 def _equality(left: Monomial, right: Term) -> Formula:
     return compare("==", from_poly({left: 1}) - right)
-
-
-def _box(formula: Formula) -> dict[str, Interval]:
-    """Return the bounds that a formula alone puts on single symbols."""
-    box: dict[str, Interval] = {}
-    for part in formula.conjuncts:
-        if isinstance(part, Compare) and part.op != "!=":
-            name = _single_symbol(part.term)
-            if name is not None:
-                box[name] = box.get(name, EVERYTHING) & _as_interval(part.op, part.term)[1]
-    return box

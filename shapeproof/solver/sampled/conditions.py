@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, cast
 from shapeproof.constraints.formulas import Compare
 from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, true_at
 from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import Term
-from shapeproof.solver.learned.bounding import EVERYTHING, shape_of
+from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of
 from shapeproof.solver.learned.layers import Index, Layered
 
 if TYPE_CHECKING:
@@ -92,12 +91,7 @@ class Conditions:
 
 def _narrowed(allowed: _Allowed, op: str, term: Term) -> _Allowed:
     """Return the values of a shape that remain allowed where `term op 0`."""
-    scale, offset = shape_of(term)[1], term.poly.get(UNIT, 0)
-    if op == "<=":
-        end = -offset // scale if scale > 0 else -(offset // scale)
-        bound = Interval(None, end) if scale > 0 else Interval(end, None)
-        return replace(allowed, inside=allowed.inside & bound)
-    value, rest = divmod(-offset, scale)
-    if op == "==":
-        return replace(allowed, inside=allowed.inside & (Interval(1, 0) if rest else Interval(value, value)))
-    return allowed if rest else allowed.without(value)
+    if op != "!=":
+        return replace(allowed, inside=allowed.inside & as_interval(op, term)[1])
+    value = as_interval("==", term)[1].single
+    return allowed if value is None else allowed.without(value)
