@@ -1,7 +1,7 @@
 """Makes all sizes from data constant, at their proved bounds, for accelerators that plan memory ahead of time.
 
 The program runs node by node at the bounds: each size from data is its bound, with a count beside it. A node that keeps
-rows apart by a rule (row_by_row.py) runs unchanged, and a node with a masked form (masked.py) runs in that form; any
+rows apart by a rule (row_by_row.py) runs unchanged, and a node with a masked form (masking.py) runs in that form; any
 other node is refused. This run is exported as a new program, all sizes constant. Before that, it is compared with the
 original program on some data.
 """
@@ -11,17 +11,19 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, symbol
-from shapeproof.export.build.static.masked import FORMS
-from shapeproof.export.build.static.masking import Given, Refused
+from shapeproof.export.build.static.masked_rows import ROWS
+from shapeproof.export.build.static.masked_values import VALUES
+from shapeproof.export.build.static.masking import Given, Operand, Refused
 from shapeproof.export.build.static.rows import Rows
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.corners import FILLS
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
@@ -56,14 +58,6 @@ class Count:
     def __str__(self) -> str:
         where = ", ".join(f"result {result}, dim {dim}" for result, dim in self.places)
         return f"<={self.bound}: {where}"
-
-
-@dataclass(frozen=True)
-class _Bounded:
-    """A tensor at its bounds, with the count of each dim that varies."""
-
-    value: torch.Tensor
-    dims: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
 
 def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...]]:
@@ -101,19 +95,13 @@ def _refuse(program: VerifiedProgram) -> None:
 
 
 def _trials(example: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the data of the comparison: the example, zeros, ones, the example with some zeros, and random data."""
+    """Yield the data of the comparison: the example, one number, the example with some zeros, and random data."""
     yield example
-    for seed, change in enumerate((_zeros, _ones, _some, _some, _drawn, _drawn)):
+    for fill in FILLS:
+        yield map_tensors(example, fill)
+    for seed, change in enumerate((_some, _some, _drawn, _drawn), 2):
         generator = torch.Generator().manual_seed(seed)
         yield map_tensors(example, functools.partial(change, generator))
-
-
-def _zeros(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.zeros_like(tensor)
-
-
-def _ones(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.ones_like(tensor)
 
 
 def _some(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
@@ -406,7 +394,7 @@ class _Run(torch.fx.Interpreter):
         name = str(node.target).removeprefix("aten.")
         packet, _, overload = name.partition(".")
         in_place = packet.endswith("_")
-        form = FORMS.get(f"{packet.removesuffix('_')}.{overload}")
+        form = {**ROWS, **VALUES}.get(f"{packet.removesuffix('_')}.{overload}")
         if form is None or not all(self._rows.first(each) for each in node.all_input_nodes):
             raise Refused("it mixes rows with what lies beyond them")
         if packet == "select" and not self._written.isdisjoint(storages(node.meta["val"])):
@@ -436,7 +424,7 @@ class _Run(torch.fx.Interpreter):
         if not isinstance(noted, torch.Tensor):
             return found
         sizes = enumerate(self._rows.sizes(noted))
-        return _Bounded(found, {dim: self._rows_of(size) for dim, size in sizes if self._rows.varying.term(size)})
+        return Operand(found, {dim: self._rows_of(size) for dim, size in sizes if self._rows.varying.term(size)})
 
     # ------------------------------------------------------------------ results
 
