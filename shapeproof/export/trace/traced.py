@@ -78,7 +78,7 @@ def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
     def made(expr: Any) -> int | torch.SymInt:
         number = env.create_symintnode(expr, hint=None)
         env.note_example(number)
-        return number  # type: ignore[no-any-return]
+        return number
 
     return made
 
