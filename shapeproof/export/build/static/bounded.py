@@ -10,28 +10,29 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, symbol
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.build.static.masked_rows import ROWS
 from shapeproof.export.build.static.masked_values import VALUES
 from shapeproof.export.build.static.masking import Given, Operand, Refused
 from shapeproof.export.build.static.rows import Rows
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.corners import FILLS
+from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
+from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import guarding
-from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.guarding import assert_all
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.trace.translate import Untranslatable
@@ -40,7 +41,15 @@ if TYPE_CHECKING:
     from shapeproof.export.build.program import VerifiedProgram
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_COMPARING = {"sym_max": torch.maximum, "sym_min": torch.minimum, "sym_not": torch.logical_not}
+_OF_TENSORS: Mapping[Any, Callable[..., torch.Tensor]] = {
+    torch.sym_max: torch.maximum,
+    torch.sym_min: torch.minimum,
+    torch.sym_not: torch.logical_not,
+    operator.and_: torch.logical_and,
+    operator.or_: torch.logical_or,
+    operator.floordiv: functools.partial(torch.div, rounding_mode="floor"),
+}
+"""What computes with numbers from data, which are zero-dimensional tensors, in place of Python's functions."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,7 @@ def _refuse(program: VerifiedProgram) -> None:
 
 def _trials(example: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Yield the data of the comparison: the example, one number, the example with some zeros, and random data."""
-    yield example
-    for fill in FILLS:
+    for fill in DATA:
         yield map_tensors(example, fill)
     for seed, change in enumerate((_some, _some, _drawn, _drawn), 2):
         generator = torch.Generator().manual_seed(seed)
@@ -206,6 +214,8 @@ class _Run(torch.fx.Interpreter):
         self._spec = static.spec
         self.extra_traceback = False
         self._counts: dict[Term, torch.Tensor] = {}
+        self._symbols: dict[str, torch.Tensor] = {}
+        self._computation = Computation(self._symbols, _on_tensors)
         self._items = set[str]()
         """The symbols that are elements of tensors, with arbitrary values so far; the other symbols are counts."""
         self._found: list[tuple[Count, torch.Tensor]] = []
@@ -294,26 +304,10 @@ class _Run(torch.fx.Interpreter):
         return count
 
     def _evaluated(self, size: Term) -> torch.Tensor:
-        total = torch.zeros((), dtype=torch.int64)
-        for monomial, factor in size.poly.items():
-            product = torch.full((), factor, dtype=torch.int64)
-            for atom, exponent in monomial:
-                product = product * self._atom(atom) ** exponent
-            total = total + product
-        return total
-
-    def _atom(self, atom: Any) -> torch.Tensor:
-        match atom:
-            case Symbol(name):
-                if symbol(name) not in self._counts:
-                    raise Refused(f"{name} is not counted yet")
-                return self._counts[symbol(name)]
-            case FloorDiv(dividend, divisor):
-                return torch.div(self._evaluated(dividend), self._evaluated(divisor), rounding_mode="floor")
-            case Min(args) | Max(args):
-                parts = [self._evaluated(each) for each in args]
-                return torch.stack(parts).amin() if isinstance(atom, Min) else torch.stack(parts).amax()
-        raise Refused(f"{atom} cannot be counted")
+        try:
+            return self._computation.term(size)  # type: ignore[no-any-return]
+        except NoGraphForm as unknown:
+            raise Refused(f"{unknown} is not counted yet, or cannot be") from None
 
     def _define(self, size: Term, count: torch.Tensor) -> None:
         """Record the value of a size; if its value is known already, assert equality, as eager raises otherwise."""
@@ -322,6 +316,7 @@ class _Run(torch.fx.Interpreter):
             assert_all(count == known, "a size from data is not what was checked")
         else:
             self._counts[size] = count
+            self._symbols |= dict.fromkeys(size.symbols, count)
 
     def _number(self, node: torch.fx.Node) -> Any:
         value = node.meta["val"]
@@ -333,13 +328,10 @@ class _Run(torch.fx.Interpreter):
         if isinstance(value, torch.SymInt):
             return self._count(self._rows.term(value))
         args, kwargs = self.fetch_args_kwargs_from_env(node)
-        name = getattr(node.target, "__name__", "")
-        if kwargs or not (name in _COMPARING or getattr(operator, name, None) is node.target):
+        own = getattr(operator, getattr(node.target, "__name__", ""), None) is node.target
+        if kwargs or not (own or node.target in _OF_TENSORS):
             raise Refused("it is no arithmetic of integers")
-        if name in {"and_", "or_"}:
-            return getattr(torch, f"logical_{name[:-1]}")(*map(torch.as_tensor, args))
-        target: Any = _COMPARING.get(name, node.target)
-        return target(*map(torch.as_tensor, args))
+        return _on_tensors(node.target, *args)
 
     def _asserted(self, node: torch.fx.Node) -> None:
         given = node.args[0]
@@ -442,6 +434,10 @@ class _Run(torch.fx.Interpreter):
             self._found = [(Count(self._limit(size), tuple(at)), self._rows_of(size)) for size, at in places.items()]
         except Refused as refused:
             raise UsageError(f"the results cannot be bounded: {refused}") from None
+
+
+def _on_tensors(function: Any, *numbers: Any) -> Any:
+    return _OF_TENSORS.get(function, function)(*map(torch.as_tensor, numbers))
 
 
 def _is_symbol(size: Term) -> bool:

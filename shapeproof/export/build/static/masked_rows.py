@@ -18,7 +18,7 @@ from shapeproof.export.build.static.masking import (
     positions,
     valid_first,
 )
-from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.guarding import assert_all
 
 # ---------------------------------------------------------------------- sizes that come of data
 

@@ -18,7 +18,7 @@ from shapeproof.export.build.static.masking import (
     rows_of,
     valid_first,
 )
-from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.guarding import assert_all
 
 # ---------------------------------------------------------------------- reductions
 

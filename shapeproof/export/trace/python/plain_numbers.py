@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapeproof.export.shim.numbers.conditions import UNREADABLE
 from shapeproof.export.shim.numbers.sym_nodes import is_finite
-from shapeproof.export.shim.numbers.symbols import PLAIN
+from shapeproof.export.shim.numbers.symbols import PLAIN, UNREADABLE
 from shapeproof.export.trace.python.distinct import Distinct
 from shapeproof.export.trace.python.ranges import Range
 from shapeproof.export.trace.python.whether_traced import ASKING
