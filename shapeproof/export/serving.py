@@ -20,7 +20,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.declare.from_seen import Profile, declare_seen, symbol_names
+from shapeproof.export.declare.from_seen import Profile, declare_seen, number_seen, symbol_names
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.declare.sources import Sources, declare_sources
 from shapeproof.export.limits import ATTEMPTS
@@ -156,19 +156,22 @@ class _Profiled:
 
     def _contained(self, report: Report) -> str:
         """A sentence about whether all seen inputs are served, and how that is known."""
-        joint, seen = self.profile.joint, self.profile.number
-        number, exact = joint.distinct
+        joint = self.profile.joint
         required = () if report.program is None else report.program.contract.formulas
         facts = Facts([*bounds(joint, self.names), *(each.formula for each in self._relations())])
-        open_ = [formula for formula in required if not implied(formula, facts)]
-        but = of_memory(report, alike=self.profile.one_layout)
-        if not open_:
-            return f"{all_seen_are(seen)} served: proved of their bounds and relations{but}"
-        if exact:
-            return f"{all_seen_are(number)} served: each was tried{but}"
-        what = ", ".join(map(self._text, open_))
-        kept = len(joint.points)
-        return f"the {kept} inputs kept of {seen} seen are served; of the others it is not known that {what}{but}"
+        open_ = [self._text(formula) for formula in required if not implied(formula, facts)]
+        return contained(joint, open_, "served") + of_memory(report, alike=self.profile.one_layout)
+
+
+def contained(joint: Joint, open_: Sequence[str], what: str) -> str:
+    """Say of seen inputs what is known of all of them; `open_`: the conditions that are not known to hold."""
+    seen, (_, exact) = number_seen(joint), joint.distinct
+    if not open_:
+        return f"{all_seen_are(seen)} {what}: proved of their bounds and relations"
+    if exact:
+        return f"{all_seen_are(seen)} {what}: each was tried"
+    kept = f"the {len(joint.points)} inputs kept of {seen} seen are {what}"
+    return f"{kept}; of the others it is not known that {', '.join(open_)}"
 
 
 def of_memory(report: Report, *, alike: bool) -> str:

@@ -18,7 +18,7 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from shapeproof.export.shim.numbers.conditions import UNREADABLE
+from shapeproof.export.shim.numbers.symbols import UNREADABLE
 
 N = Dim("n", min=0, max=9)
 

@@ -16,7 +16,6 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.declare.inputs import Inputs, declare
-from shapeproof.export.shim.inputs import binding
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call, Kind, Slot, read_call, size_names, user_name
@@ -37,8 +36,13 @@ class Profile:
     @property
     def number(self) -> str:
         """The number of seen inputs, as text for a sentence."""
-        number, exact = self.joint.distinct
-        return str(number) if exact else f"about {number}"
+        return number_seen(self.joint)
+
+
+def number_seen(joint: Joint) -> str:
+    """Return the number of seen inputs, as text for a sentence."""
+    number, exact = joint.distinct
+    return str(number) if exact else f"about {number}"
 
 
 def parameters(mod: torch.nn.Module) -> tuple[str, ...]:
@@ -63,13 +67,7 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
     plain = declare(mod, args, kwargs, None)
     profile = _profile(mod, plain, seen)
     varying = dict(zip(size_names(profile.kind), profile.joint.varying, strict=True))
-    leaves = {leaf.source: leaf for leaf in plain.leaves}
-
-    def entry(source: str, _: Any) -> Any:
-        leaf = leaves[source]
-        return leaf.automatic(lambda index: varying[leaf.size_name(index)])
-
-    shapes = binding.map_shapes(mod, args, plain.kwargs, None, entry)
+    shapes = plain.automatic(lambda leaf, index: varying[leaf.size_name(index)])
     inputs = declare(mod, args, kwargs, shapes, constraints, where)
     return replace(inputs, anchors=(*inputs.anchors, *_points(inputs, profile))), profile
 

@@ -82,11 +82,6 @@ class Leaf:
         """Return the user's name for a size: `x.shape[0]`, or `n` for an int input."""
         return f"{self.name}.shape[{index}]" if self.is_tensor else self.name
 
-    def automatic(self, varies: Callable[[int], bool]) -> Any:
-        """Return an entry of dynamic_shapes: Dim.AUTO for the sizes that vary, by their indexes."""
-        hints = {index: Dim.AUTO for index in range(len(self.terms)) if varies(index)}
-        return (hints or None) if self.is_tensor else hints.get(0)
-
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -136,6 +131,17 @@ class Inputs:
     def user_names(self) -> dict[str, str]:
         """From symbol to the user's name for it."""
         return self.domain.user_names
+
+    def automatic(self, varies: Callable[[Leaf, int], bool]) -> Any:
+        """Return dynamic_shapes in the given form, with Dim.AUTO for the sizes of each input that vary."""
+        leaves = {leaf.source: leaf for leaf in self.leaves}
+
+        def entry(source: str, _: Any) -> Any:
+            leaf = leaves[source]
+            hints = {index: Dim.AUTO for index in range(len(leaf.terms)) if varies(leaf, index)}
+            return (hints or None) if leaf.is_tensor else hints.get(0)
+
+        return self.remade(entry)
 
     def facts(self) -> Facts:
         """Return the declared domain as facts."""

@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.nn import functional
 
+from shapeproof.export.ops.shapes.shape_functions import each_dim
 from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
 from shapeproof.export.ops.written.statistics import combinations, corrcoef, cov, vander
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
@@ -107,7 +109,7 @@ def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
     tensor([[5., 4.]])
     """
     stride = kernel_size if stride in (None, (), []) else stride
-    window, step, around, apart = (_each(value, 1)[0] for value in (kernel_size, stride, padding, dilation))
+    window, step, around, apart = (each_dim(value, 1)[0] for value in (kernel_size, stride, padding, dilation))
     rows = (1, window), (1, step), (0, around), (1, apart)
     return torch.max_pool2d(x.unsqueeze(-2), *rows, ceil_mode).squeeze(-2)
 
@@ -177,19 +179,13 @@ def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., to
     """Return a pooling function with symbolic window sizes, without padding."""
 
     def pool(x: torch.Tensor, kernel_size: Any, stride: Any = None, *_: Any, **__: Any) -> torch.Tensor:
-        sides = _each(kernel_size, dims)
-        steps = sides if stride in (None, (), []) else _each(stride, dims)
+        sides = each_dim(kernel_size, dims)
+        steps = sides if stride in (None, (), []) else each_dim(stride, dims)
         for dim, side, step in zip(range(-dims, 0), sides, steps, strict=True):
             x = reduce(_windows(x, dim, side, step), -1)
         return x
 
     return pool
-
-
-def _each(value: Any, dims: int) -> list[Any]:
-    """Return a number for each dimension."""
-    values = list(value) if isinstance(value, tuple | list) else [value]
-    return values * dims if len(values) == 1 else values
 
 
 def _windows(x: torch.Tensor, dim: int, side: Any, step: Any) -> torch.Tensor:
@@ -316,8 +312,8 @@ def _by_size(names: Sequence[str]) -> _Suits:
 
     def suits(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         given: dict[str, Any] = dict(zip(names, args[1:], strict=False)) | dict(kwargs)
-        symbolic = any(isinstance(side, torch.SymInt) for side in _each(given.get("kernel_size"), 1))
-        plain = all(value == _NEUTRAL[name] for name in _NEUTRAL.keys() & given for value in _each(given[name], 1))
+        symbolic = any(isinstance(side, torch.SymInt) for side in each_dim(given.get("kernel_size"), 1))
+        plain = all(value == _NEUTRAL[name] for name in _NEUTRAL.keys() & given for value in each_dim(given[name], 1))
         return symbolic and plain and args[0].is_floating_point() and not given.get("return_indices")
 
     return suits
@@ -375,44 +371,34 @@ _Written = tuple[Callable[..., Any], _Suits]
 _LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
 _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
 _WRITTEN: Mapping[Any, Sequence[_Written]] = {
-    torch.linspace: [(linspace, _floating)],
-    torch.logspace: [(logspace, _floating)],
-    torch.as_tensor: [(as_tensor, _of_numbers)],
-    torch.asarray: [(as_tensor, _of_numbers)],
-    torch.Tensor.new_tensor: [(new_tensor, _of_numbers)],
-    torch.tensor_split: [(tensor_split, _in_parts)],
-    torch.Tensor.tensor_split: [(tensor_split, _in_parts)],
-    torch.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
-    torch.nn.functional.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
-    torch.max_pool2d: [_LARGEST[1]],
-    torch.max_pool3d: [_LARGEST[2]],
-    torch.nn.functional.max_pool2d: [_LARGEST[1]],
-    torch.nn.functional.max_pool3d: [_LARGEST[2]],
-    torch.nn.functional.avg_pool1d: [_MEAN[0]],
-    torch.nn.functional.avg_pool2d: [_MEAN[1]],
-    torch.nn.functional.avg_pool3d: [_MEAN[2]],
-    torch.nn.functional.one_hot: [(one_hot, _always)],
-    torch.tril_indices: [(tril_indices, _always)],
-    torch.triu_indices: [(triu_indices, _always)],
-    torch.kron: [(kron, _always)],
-    torch.Tensor.kron: [(kron, _always)],
-    torch.fft.fftfreq: [(fftfreq, _of_samples)],
-    torch.fft.rfftfreq: [(rfftfreq, _of_samples)],
-    torch.hamming_window: [(hamming_window, _of_a_window)],
-    torch.hann_window: [(hann_window, _of_a_window)],
-    torch.pixel_unshuffle: [(pixel_unshuffle, _by_factor)],
-    torch.cov: [(cov, _of_real_rows)],
-    torch.Tensor.cov: [(cov, _of_real_rows)],
-    torch.corrcoef: [(corrcoef, _of_real_rows)],
-    torch.Tensor.corrcoef: [(corrcoef, _of_real_rows)],
-    torch.combinations: [(combinations, _of_elements)],
-    torch.vander: [(vander, _of_a_vector)],
-    torch.Tensor.unfold: [(unfold, _slid)],
-    torch.istft: [(istft, _of_a_length)],
-    torch.Tensor.istft: [(istft, _of_a_length)],
-    torch.diagonal: [(diagonal, _by_number)],
-    torch.Tensor.diagonal: [(diagonal, _by_number)],
-    PAD_SEQUENCE: [(pad_sequence, _alike)],
+    torch.linspace: ((linspace, _floating),),
+    torch.logspace: ((logspace, _floating),),
+    **dict.fromkeys((torch.as_tensor, torch.asarray), ((as_tensor, _of_numbers),)),
+    torch.Tensor.new_tensor: ((new_tensor, _of_numbers),),
+    **dict.fromkeys((torch.tensor_split, torch.Tensor.tensor_split), ((tensor_split, _in_parts),)),
+    **dict.fromkeys((torch.max_pool1d, functional.max_pool1d), (_LARGEST[0], (max_pool1d, _in_rows))),
+    **dict.fromkeys((torch.max_pool2d, functional.max_pool2d), (_LARGEST[1],)),
+    **dict.fromkeys((torch.max_pool3d, functional.max_pool3d), (_LARGEST[2],)),
+    functional.avg_pool1d: (_MEAN[0],),
+    functional.avg_pool2d: (_MEAN[1],),
+    functional.avg_pool3d: (_MEAN[2],),
+    functional.one_hot: ((one_hot, _always),),
+    torch.tril_indices: ((tril_indices, _always),),
+    torch.triu_indices: ((triu_indices, _always),),
+    **dict.fromkeys((torch.kron, torch.Tensor.kron), ((kron, _always),)),
+    torch.fft.fftfreq: ((fftfreq, _of_samples),),
+    torch.fft.rfftfreq: ((rfftfreq, _of_samples),),
+    torch.hamming_window: ((hamming_window, _of_a_window),),
+    torch.hann_window: ((hann_window, _of_a_window),),
+    torch.pixel_unshuffle: ((pixel_unshuffle, _by_factor),),
+    **dict.fromkeys((torch.cov, torch.Tensor.cov), ((cov, _of_real_rows),)),
+    **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((corrcoef, _of_real_rows),)),
+    torch.combinations: ((combinations, _of_elements),),
+    torch.vander: ((vander, _of_a_vector),),
+    torch.Tensor.unfold: ((unfold, _slid),),
+    **dict.fromkeys((torch.istft, torch.Tensor.istft), ((istft, _of_a_length),)),
+    **dict.fromkeys((torch.diagonal, torch.Tensor.diagonal), ((diagonal, _by_number),)),
+    PAD_SEQUENCE: ((pad_sequence, _alike),),
 }
 REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are rewritten here."""

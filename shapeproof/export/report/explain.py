@@ -225,15 +225,15 @@ def trust_note(operator: str, compared: int, checked: bool) -> str:  # noqa: FBT
 
 def _identify(finding: Finding) -> str:
     """Return the id of a diagnostic, which names its page in the manual."""
-    if finding.outcome is Outcome.UNDECIDED:
-        return "undecided"
-    if finding.outcome is Outcome.DATA:
-        return "data-dependent"
-    if finding.outcome is Outcome.DIFFERS:
-        return "other-program"
-    if finding.outcome is Outcome.MANY:
-        return "many-programs"
-    return {"divides": "divides", "bound": "bound", "equal": "equal"}.get(_form(finding.requirement), "relation")
+    return _IDS.get(finding.outcome) or _form(finding.requirement)
+
+
+_IDS = {
+    Outcome.UNDECIDED: "undecided",
+    Outcome.DATA: "data-dependent",
+    Outcome.DIFFERS: "other-program",
+    Outcome.MANY: "many-programs",
+}
 
 
 def _form(formula: Formula) -> str:

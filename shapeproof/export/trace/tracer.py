@@ -97,15 +97,13 @@ def recording_mode(
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
     stated = Stated(env)
-    apart, recalled = proxy_tensor.disable_proxy_modes_tracing, None if on_data else recalled
     operators = env.operators = Operators(
         env,
-        apart,
         functools.partial(fresh, mode),
         stated,
         by_rule=not on_data,
         repeating=repeating,
-        recalled=recalled,
+        recalled=None if on_data else recalled,
     )
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Operators that create sizes from data, look up rows or write them; invalid elements are masked first (masked.py)."""
+"""Operators that create sizes from data, look up rows or write them; invalid elements are masked first (masking.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shapeproof.export.build.static.masking import (
     positions,
     valid_first,
 )
-from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.guarding import assert_all
 
 # ---------------------------------------------------------------------- sizes that come of data
 
@@ -172,15 +172,7 @@ def _where(given: Given, index: Operand, source: Operand, place: int) -> list[Op
     if given["values"] is None:
         given.define(place, count)
     found = positions(condition, limit)
-    return [_At(column, {0: count}) for column in found.unbind(1)]
-
-
-class _At:
-    """An operand created by a form."""
-
-    def __init__(self, value: Tensor, dims: Mapping[int, Tensor]) -> None:
-        self.value = value
-        self.dims = dims
+    return [Operand(column, {0: count}) for column in found.unbind(1)]
 
 
 def _index(given: Given) -> Tensor:
@@ -212,7 +204,7 @@ def _select(given: Given) -> Tensor:
     (dim,) = dims_of(given["dim"], source.value.dim())
     if not isinstance(index, int):
         raise Refused("its index comes of data")
-    at = _At(torch.tensor([index], device=source.value.device), {})
+    at = Operand(torch.tensor([index], device=source.value.device))
     return source.value.index_select(dim, _looked_up(source, dim, at, "select()")).squeeze(dim)
 
 

@@ -29,8 +29,8 @@ from shapeproof.export.explore.compare.metadata import (
     aliasing_changed,
     at,
     label,
+    stale,
     stale_metadata,
-    stale_twin,
 )
 from shapeproof.export.explore.compare.moved import resizes, same_elements
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size
@@ -145,7 +145,8 @@ def _in_step(
     operator runs again. How a size is computed from sizes makes no difference, since sizes are read where they are
     used. None if the graphs are not in step, or if a mutating operator leaves a tensor with another layout.
     """
-    mine, others = ([node for node in graph.nodes if not computes_size(node)] for graph in (program.graph, right.graph))
+    graphs = program.graph, right.graph
+    mine, others = ([node for node in graph.nodes if not computes_size(node, nodes.metadata(node))] for graph in graphs)
     if len(mine) != len(others) or not nodes.keeps_layouts(program.graph):
         return None
     twins = dict(zip(mine, others, strict=True))
@@ -313,7 +314,7 @@ class _Comparison:
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if a program's metadata of a node in a body holds on the region."""
-        return stale_twin(mine, other, translator_of(self.left.program), self.right) is None
+        return stale(mine, other.meta.get("val"), translator_of(self.left.program), self.right) is None
 
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):

@@ -99,7 +99,7 @@ class Side:
             if node.target is symbols.ASSERTION:
                 self.checks.append(self.condition(node.args[0]))
             elif node.op in {"placeholder", "output", "get_attr"} or not (
-                self.is_size(node)
+                computes_size(node, self.value(node))
                 or node in self.idle
                 or self.is_view(node)
                 or self._states_the_known(node)
@@ -188,10 +188,6 @@ class Side:
         """Return the node's fake value on the region."""
         return self.values.get(node)
 
-    def is_size(self, node: torch.fx.Node) -> bool:
-        """True if the node only computes a size (or a condition on sizes) from sizes."""
-        return _computes_size(node, self.value(node))
-
     def is_view(self, node: torch.fx.Node) -> bool:
         """True if the node only views existing storage.
 
@@ -229,12 +225,8 @@ class Side:
         return constant(value) if is_number else self.translator.quantity(value)
 
 
-def computes_size(node: torch.fx.Node) -> bool:
-    """True if a node's metadata shows that the node only computes a size (or a condition on sizes) from sizes."""
-    return _computes_size(node, node.meta.get("val"))
-
-
-def _computes_size(node: torch.fx.Node, value: Any) -> bool:
+def computes_size(node: torch.fx.Node, value: Any) -> bool:
+    """True if a node, by its value, only computes a size (or a condition on sizes) from sizes."""
     symbolic = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
     return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
 

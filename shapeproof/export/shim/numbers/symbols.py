@@ -39,6 +39,9 @@ KIND_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 
 TorchConstraintError = torch._dynamo.exc.UserError
 
+UNREADABLE = torch._dynamo.exc.TorchDynamoException
+"""Raised by dynamo, which reads the branches of torch.cond, where it cannot read one at the sizes of the trace."""
+
 CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
 
 
@@ -49,11 +52,6 @@ PLAIN: Mapping[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.Sy
 def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
     """Return the sympy expression of a symbolic number."""
     return value.node.expr
-
-
-def size_expression(size: int | torch.SymInt) -> Any:
-    """Return the sympy expression of a size."""
-    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
 def value_range(bounds: Interval) -> ValueRanges[Any]:

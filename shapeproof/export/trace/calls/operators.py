@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.modes import Switches, modes
+from shapeproof.export.shim.process.unrun import unrecorded
 from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
@@ -58,7 +58,6 @@ class Operators:
 
     Args:
         env: the ShapeEnv whose trial is asked.
-        apart: a context for running an operator again: nothing is recorded and no earlier answer is looked up.
         fresh: makes a fake tensor with its own storage.
         stated: what users state of their operators.
         by_rule: True if rules may give results; such results have no elements.
@@ -69,7 +68,6 @@ class Operators:
     def __init__(  # noqa: PLR0913 - what a trace has, and what it may leave out
         self,
         env: ProofShapeEnv,
-        apart: Callable[[], AbstractContextManager[Any]],
         fresh: Fresh,
         stated: Stated,
         *,
@@ -78,13 +76,12 @@ class Operators:
         recalled: Recalled | None = None,
     ) -> None:
         self._env = env
-        self._apart = apart
         self._stated = stated
         self._by_rule = by_rule
         self._repeating = repeating and by_rule
         self._recorded = 0
         self._recalled = recalled
-        self.repeats = Repeats(env, apart, fresh, recalled)
+        self.repeats = Repeats(env, fresh, recalled)
         self.switches = Switches()
         self.known_sizes: KnownSizes | None = None
         """The known sizes of results; set when the trace is over."""
@@ -97,7 +94,7 @@ class Operators:
         self.switches.note(func)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
-        operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
+        operation = _Operation(self._env, func, (args, kwargs), self._ruled(call))
         with self._env.running(func, args, kwargs), bounds_refused(func):
             check_numbers(func, args, kwargs, self._equal)
             given = self._repeated(operation)
@@ -129,7 +126,7 @@ class Operators:
             return args[0]
         run = self._ruled(run)
         part = self._env.innermost is not None
-        operation = None if part else _Operation(self._env, self._apart, func, (args, kwargs), run)
+        operation = None if part else _Operation(self._env, func, (args, kwargs), run)
         with self._env.running(func, args, kwargs), bounds_refused(func):
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
@@ -142,7 +139,7 @@ class Operators:
         def ruled(func: Any, args: Any, kwargs: Any) -> Any:
             given = None
             if self._by_rule and known_of(func).steps:
-                with self._apart():
+                with unrecorded():
                     given = recurrent.results(func, args, kwargs, self._equal)
             return run(func, args, kwargs) if given is None else note(given)
 
@@ -155,8 +152,8 @@ class Operators:
 class _Operation:
     """An operator about to be run; operands that it may mutate are kept as they were, so that it can be run again."""
 
-    def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
-        self._env, self._apart, self._func, self.arguments, self._run = env, apart, func, arguments, run
+    def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run) -> None:
+        self._env, self._func, self.arguments, self._run = env, func, arguments, run
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
@@ -243,7 +240,7 @@ class _Operation:
         return (type(value), str(value))
 
     def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
-        with self._env.asking(trial), self._apart():
+        with self._env.asking(trial), unrecorded():
             before = self._env.brought
             args, kwargs = self._aliased() if self._changes else self.arguments
             result = self._run(self._func, args, kwargs)

@@ -31,7 +31,7 @@ from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMB
 from shapeproof.export.trace.python.remembering import Remembered
 from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 from shapeproof.export.trace.python.users_functions import users_functions
-from shapeproof.export.trace.python.whether_traced import ASKED, Compiler
+from shapeproof.export.trace.python.whether_traced import Compiler
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
@@ -250,10 +250,8 @@ class _Rewriting:
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """Return the replacement of a value for a function that uses these names; None if the value stays."""
-        if isinstance(value, FunctionType | BuiltinFunctionType) and value in FUNCTIONS:
-            return FUNCTIONS[value](value)
-        if isinstance(value, FunctionType | _REMEMBERING):
-            return ASKED[value](value) if value in ASKED else self.member(value)
+        if isinstance(value, FunctionType | BuiltinFunctionType | _REMEMBERING):
+            return FUNCTIONS[value](value) if value in FUNCTIONS else self.member(value)
         if isinstance(value, ModuleType):
             return self._exchanged(value, names)
         if isinstance(value, type):
