@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from shapeproof.export.ops.shapes.shape_functions import each_dim
 from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
@@ -162,6 +163,28 @@ def pixel_unshuffle(x: torch.Tensor, downscale_factor: int) -> torch.Tensor:
     return x.clone()
 
 
+def repeat(x: torch.Tensor, *repeats: Any) -> torch.Tensor:
+    """As Tensor.repeat, which repeats an empty dim a negative number of times; torch's fake does not.
+
+    >>> [repeat(torch.ones(n, 2), k, 1).shape for n, k in ((2, 3), (0, -1))]
+    [torch.Size([6, 2]), torch.Size([0, 2])]
+    """
+    counts = leaves(repeats)
+    for size, count in zip((1,) * (len(counts) - x.dim()) + x.shape, counts, strict=True):
+        torch._check(size * count >= 0, lambda: "a dim is repeated a negative number of times")  # noqa: SLF001
+    return x.repeat([torch.sym_max(count, 0) for count in counts])
+
+
+def tile(x: torch.Tensor, *dims: Any) -> torch.Tensor:
+    """As torch.tile: `repeat`, where counts that are left out are 1.
+
+    >>> tile(torch.ones(2, 0), -1).shape
+    torch.Size([2, 0])
+    """
+    counts = leaves(dims)
+    return repeat(x, [1] * (x.dim() - len(counts)) + counts)
+
+
 def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Return torch.kron, which is one operator to torch, and reads sizes as plain numbers.
 
@@ -204,7 +227,7 @@ def one_hot(classes: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
     >>> one_hot(torch.tensor([0, 2]), 3).tolist(), one_hot(torch.tensor([1])).tolist()
     ([[1, 0, 0], [0, 0, 1]], [[0, 1]])
     """
-    if isinstance(num_classes, int) and num_classes == -1:
+    if num_classes == -1:
         num_classes = classes.max().item() + 1
     torch._check(num_classes >= 1, lambda: "Class values must be non-negative.")  # noqa: SLF001
     found = torch.zeros([*classes.shape, num_classes], dtype=torch.int64, device=classes.device)
@@ -325,6 +348,18 @@ def _by_factor(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return len(args) > 0 and len(numbers) == 1 and type(numbers[0]) is int
 
 
+def _perhaps_negative(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a dim is repeated by a symbolic count that is not known to be 0 or more."""
+    counts = leaves(args[1:])
+    unknown = (isinstance(count, torch.SymInt) and not statically_known_true(count >= 0) for count in counts)
+    return not kwargs and any(unknown)
+
+
+def _as_ranked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """The same, where there is a count for each dim."""
+    return _perhaps_negative(args, kwargs) and len(leaves(args[1:])) >= args[0].dim()
+
+
 def _of_real_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether real numbers are given, in rows, and no weights."""
     return len(args) == 1 and kwargs.keys() <= {"correction"} and not args[0].is_complex() and args[0].dim() <= 2
@@ -391,6 +426,8 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.hamming_window: ((hamming_window, _of_a_window),),
     torch.hann_window: ((hann_window, _of_a_window),),
     torch.pixel_unshuffle: ((pixel_unshuffle, _by_factor),),
+    torch.Tensor.repeat: ((repeat, _as_ranked),),
+    **dict.fromkeys((torch.tile, torch.Tensor.tile), ((tile, _perhaps_negative),)),
     **dict.fromkeys((torch.cov, torch.Tensor.cov), ((cov, _of_real_rows),)),
     **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((corrcoef, _of_real_rows),)),
     torch.combinations: ((combinations, _of_elements),),
