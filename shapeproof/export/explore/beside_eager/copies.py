@@ -68,7 +68,7 @@ def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
     """As `copy.deepcopy` does, in less time for modules and dicts that are copied item by item."""
     cls: Any = type(value)
-    if cls in _SHARED:
+    if cls in _SHARED or (cls is tuple and _SHARED.issuperset(map(type, value))):
         return value
     known = memo.get(id(value))
     if known is not None:
@@ -94,12 +94,12 @@ _SHARED = frozenset({type(None), bool, int, float, complex, str, bytes, types.Fu
 def _is_copied_by_state(module: torch.nn.Module) -> bool:
     """True if a module is copied as torch.nn.Module says: by its state, which is a dict. Its class may change."""
     cls: Any = type(module)
-    as_objects = all(getattr(cls, name) is getattr(object, name) for name in _OF_OBJECTS)
+    as_modules = all(getattr(cls, name) is getattr(torch.nn.Module, name) for name in _OF_MODULES)
     own = any(hasattr(cls, name) for name in _OWN) or cls in copyreg.dispatch_table
-    return as_objects and not own and vars(module).keys().isdisjoint(_OF_OBJECTS)
+    return as_modules and not own and vars(module).keys().isdisjoint(_OF_MODULES)
 
 
-_OF_OBJECTS = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
+_OF_MODULES = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
 _OWN = ("__getnewargs__", "__getnewargs_ex__", "__slots__")
 
 

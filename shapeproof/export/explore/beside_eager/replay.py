@@ -393,10 +393,11 @@ def fresh_modules(program: torch.export.ExportedProgram, *, compared: bool = Fal
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
     computed themselves. `compared`: the caller compares the operands of custom operators that claim not to write.
     """
-    with quiet():
-        module = copied_state(module_of(program))
+    module = module_of(program)
     if not nodes.mutates(module.graph):
-        return lambda: module
+        with quiet():
+            only = copied_state(module)
+        return lambda: only
     watching = nodes.counts_writes(module, compared=compared)
     last: list[tuple[torch.nn.Module, list[int | None]]] = []
 
