@@ -12,7 +12,7 @@ import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -102,6 +102,11 @@ def is_unbacked(free: sympy.Symbol) -> bool:
 def about_data(size: int | torch.SymInt) -> bool:
     """True if a size depends on data: it has an unbacked symbol."""
     return isinstance(size, torch.SymInt) and bool(data_symbols(size))
+
+
+def is_known(condition: Any) -> bool:
+    """True if a condition is known to hold at all sizes; it becomes no question."""
+    return statically_known_true(condition)
 
 
 def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[Any]:
