@@ -79,12 +79,15 @@ class Knowledge:
         twin.contradiction = self.contradiction
         twin.sources = self.sources
         twin.changed()
+        twin.reductions = self.reductions
         return twin
 
     def changed(self) -> None:
         """Drop the memoised answers."""
         self._bounds = KnownBounds(self.ranges, self.linear)
         self._nonnegative: dict[Term, bool] = {}
+        self.reductions: dict[Node, Any] = {}
+        """The memo of reduction.py."""
 
     # names, solutions and renamings
 
