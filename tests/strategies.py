@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
+from shapeproof.constraints.terms import ZERO, FloorDiv
 
 NAMES = ("x", "y", "z")
 _PYTHON = {name: getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt")} | {
@@ -122,3 +124,9 @@ def outcome(compute):
         return compute()
     except (ArithmeticError, ValueError, TypeError, Unevaluable) as error:
         return type(error)
+
+
+def divisors(node):
+    """Every divisor in the node that is not a nonzero constant, also those in checks and in unused branches."""
+    found = {each.divisor for each in postorder(node) if isinstance(each, FloorDiv)}
+    return {divisor for divisor in found if not divisor.is_constant or divisor is ZERO}

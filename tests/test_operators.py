@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from shapeproof.ci.jobs import Outcome, operator_checks_of
+from shapeproof.ci.jobs import Outcome, checks_of
 from shapeproof.ci.process.worker import _operator_verdict
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
@@ -189,7 +189,7 @@ def test_operators_of_a_spec_are_checked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ops.py").write_text(CODE, encoding="utf-8")
     (tmp_path / "shapeproof.toml").write_text(SPEC, encoding="utf-8")
-    checks = list(operator_checks_of(load_spec(tmp_path / "shapeproof.toml")))
+    checks = list(checks_of(load_spec(tmp_path / "shapeproof.toml")))
     assert [(each.name, each.line, each.expected) for each in checks] == [
         ("operators.right", 3, "agrees"),
         ("operators.odd", 4, "refuted"),

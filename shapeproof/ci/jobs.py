@@ -149,18 +149,14 @@ class Outcome:
         return status == self.check.expected or (status == "undecided" and self.check.accept_undecided)
 
 
-def checks_of(file: SpecFile, timeout: float = TIMEOUT, **shown: bool) -> Iterator[Check]:
-    """The checks of the models in a spec. `timeout` applies to models that set no limit; `shown`: see `Job`."""
+def checks_of(file: SpecFile, timeout: float = TIMEOUT, *, operators: bool = True, **shown: bool) -> Iterator[Check]:
+    """The checks of the models and operators in a spec. `timeout` is for those without a limit; `shown`: see `Job`."""
     for name, model in file.spec.models.items():
         splitting = model.branches == "split"
         own = {"seen": model.seen, "narrow": model.narrow, "splitting": splitting, "model": name}
         job = _job(file, "models", name, timeout, **own, **shown)
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
-
-
-def operator_checks_of(file: SpecFile, timeout: float = TIMEOUT, **shown: bool) -> Iterator[Check]:
-    """The checks of the operators in a spec. `timeout` applies to operators that set no limit; `shown`: see `Job`."""
-    for name, operator in file.spec.operators.items():
+    for name, operator in file.spec.operators.items() if operators else ():
         job = _job(file, "operators", name, timeout, operator=True, values=operator.values, **shown)
         line = file.line("operators", name)
         yield Check(f"operators.{name}", file.path, line, operator.expect, accept_undecided=False, job=job)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shapeproof.ci.jobs import Check, Outcome, checks_of, operator_checks_of
+from shapeproof.ci.jobs import Check, Outcome, checks_of
 from shapeproof.ci.plain import plain
 from shapeproof.ci.process.isolation import answer
 from shapeproof.ci.specs.spec import load_spec
@@ -25,7 +25,7 @@ class SpecTests(pytest.File):
             file = load_spec(self.path)
         except UsageError as error:
             raise self.CollectError(str(error)) from None
-        for check in (*checks_of(file), *operator_checks_of(file)):
+        for check in checks_of(file):
             yield ModelTest.from_parent(self, name=check.name, check=check)
 
 

@@ -5,15 +5,18 @@ pytest loads this file in every run, so the file imports the rest of the package
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from shapeproof.export import VerifiedProgram
     from shapeproof.operators import OperatorReport
+
+_Report = TypeVar("_Report")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,17 +55,10 @@ def verify_export() -> Callable[..., VerifiedProgram]:
     """`shapeproof.export.export` as a fixture: fails the test with the report unless everything is proved."""
 
     def verify(*args: Any, **kwargs: Any) -> VerifiedProgram:
-        from shapeproof.constraints.errors import UsageError
         from shapeproof.export import check
 
-        try:
-            report = check(*args, **kwargs)
-        except UsageError as error:
-            pytest.fail(str(error), pytrace=False)
-        if report.status != "proved":
-            pytest.fail(str(report), pytrace=False)
-        program: VerifiedProgram = report.program  # type: ignore[assignment] # of one program, unless it is split
-        return program
+        report = _passing(functools.partial(check, *args, **kwargs), lambda report: report.status == "proved")
+        return report.program  # type: ignore[return-value] # of one program, unless it is split
 
     return verify
 
@@ -72,15 +68,21 @@ def verify_operator() -> Callable[..., OperatorReport]:
     """`shapeproof.operators.check_operator` as a fixture: fails the test with the report unless the operator passes."""
 
     def verify(*args: Any, **kwargs: Any) -> OperatorReport:
-        from shapeproof.constraints.errors import UsageError
         from shapeproof.operators import check_operator
 
-        try:
-            report = check_operator(*args, **kwargs)
-        except UsageError as error:
-            pytest.fail(str(error), pytrace=False)
-        if not report.passed:
-            pytest.fail(str(report), pytrace=False)
-        return report
+        return _passing(functools.partial(check_operator, *args, **kwargs), lambda report: report.passed)
 
     return verify
+
+
+def _passing(check: Callable[[], _Report], passes: Callable[[_Report], bool]) -> _Report:
+    """Return the report of a check that passes; fail the test with any other, or with the sentence of a refusal."""
+    from shapeproof.constraints.errors import UsageError
+
+    try:
+        report = check()
+    except UsageError as error:
+        pytest.fail(str(error), pytrace=False)
+    if not passes(report):
+        pytest.fail(str(report), pytrace=False)
+    return report

@@ -34,7 +34,7 @@ from shapeproof.constraints.atoms import Apply, Max, Min, Symbol, Unknown, Where
 from shapeproof.constraints.bits import without_bits
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.nodes import MEMORY, Node, obligations, postorder, union
+from shapeproof.constraints.nodes import MEMORY, Node, obligations, union
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol, real_call
 from shapeproof.constraints.work import charge
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ONE", "ZERO", "Apply", "Atom", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall", "RealConstant",
-    "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "constant", "divisors", "floor_div",
+    "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "constant", "floor_div",
     "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "total", "unknown", "where",
 ]  # fmt: skip
 
@@ -468,25 +468,6 @@ def unknown(name: str, *args: IntLike | Real) -> Term:
     nodes = tuple(arg if isinstance(arg, Real) else as_term(arg) for arg in args)
     bare = tuple(_bare(node) if isinstance(node, Term) else node for node in nodes)
     return of_atom(Unknown(name, bare), *nodes)
-
-
-def divisors(node: Node) -> frozenset[Term]:
-    """Return every divisor in the node that is not a nonzero constant, also those in checks and in unused branches.
-
-    >>> x, y = symbol("x"), symbol("y")
-    >>> divisors(x // y - x // y + x // 4)
-    frozenset({y})
-    """
-    found: set[Term] = set()
-    for each in postorder(node):
-        match each:
-            case FloorDiv(_, divisor):
-                found.add(divisor)
-            case RealCall("inttruediv", (_, Term() as divisor)):
-                found.add(divisor)
-            case RealCall("truediv" | "floordiv" | "mod", (_, FromInt(divisor))):
-                found.add(divisor)
-    return frozenset(divisor for divisor in found if not divisor.is_constant or divisor is ZERO)
 
 
 ZERO = constant(0)

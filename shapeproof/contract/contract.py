@@ -13,7 +13,7 @@ from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.contract.holder import Answer, Holder
 from shapeproof.contract.inputs import HIDDEN, ConstantInput, Input, IntInput, ObjectInput, TensorInput
 from shapeproof.contract.outside import OutsideDomain
-from shapeproof.contract.structure import Reader, Structure, hidden_in
+from shapeproof.contract.structure import Reader, Structure, leaves_of
 from shapeproof.files import write_whole
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ class Contract:
 
     @functools.cached_property
     def _hidden(self) -> frozenset[int]:
-        return frozenset(hidden_in([*self.structure.args, *self.structure.kwargs.values()]))
+        trees = [*self.structure.args, *self.structure.kwargs.values()]
+        return frozenset(leaf for tree in trees for leaf in leaves_of(tree, hidden=True))
 
     def _answer(self, values: list[Any]) -> Answer:
         """Check the flat inputs."""

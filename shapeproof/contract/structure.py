@@ -79,24 +79,16 @@ Tree: TypeAlias = int | Items | Entries | Opaque
 """An int is the number of a flat input."""
 
 
-def leaves_of(tree: Tree) -> Iterator[int]:
-    """The numbers of the flat inputs in a tree."""
-    if isinstance(tree, int):
-        yield tree
-    elif isinstance(tree, Opaque):
-        yield from tree.leaves
-    else:
-        for part in tree.parts:
-            yield from leaves_of(part)
-
-
-def hidden_in(trees: Iterable[Tree]) -> Iterator[int]:
-    """The numbers of the flat inputs in opaque containers."""
-    for tree in trees:
-        if isinstance(tree, Opaque):
-            yield from tree.leaves
-        elif not isinstance(tree, int):
-            yield from hidden_in(tree.parts)
+def leaves_of(tree: Tree, *, hidden: bool = False) -> Iterator[int]:
+    """The numbers of the flat inputs in a tree; `hidden`: of those in opaque containers alone."""
+    match tree:
+        case int():
+            yield from () if hidden else (tree,)
+        case Opaque(leaves):
+            yield from leaves
+        case Items() | Entries():
+            for part in tree.parts:
+                yield from leaves_of(part, hidden=hidden)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ _LARGEST_MODULUS = 64
 
 def refined(formula: Formula, known: Knowledge) -> tuple[Formula, Knowledge]:
     """Return the reduced formula and the knowledge with symbols split where their divisions share a factor."""
-    moduli = tuple(sorted((name, step) for name, step in _common_steps(formula).items() if step > 1))
+    steps = {name: gcd(*each) for name, each in divided(formula).items()}
+    moduli = tuple(sorted((name, step) for name, step in steps.items() if step > 1))
     if not moduli:
         return formula, known
     finer = _caught_up(moduli, known)
@@ -78,13 +79,16 @@ def _cases(moduli: tuple[tuple[str, int], ...], known: Knowledge) -> Iterator[Kn
         yield case
 
 
-def divided(formula: Formula) -> Iterator[tuple[str, int]]:
-    """Each symbol in a division by a constant, with its relevant modulus: in `(2*h + w)//8`, 4 for h and 8 for w."""
+def divided(formula: Formula) -> dict[str, list[int]]:
+    """Return symbol -> its moduli in divisions by constants: in `(2*h + w)//8`, 4 for h and 8 for w."""
+    moduli: dict[str, list[int]] = {}
     for node in postorder(formula):
         if isinstance(node, FloorDiv) and node.divisor.is_constant:
             divisor = node.divisor.constant_value
             for name in node.numerator.symbols:
-                yield name, divisor // gcd(divisor, _coefficient(node.numerator, name))
+                modulus = divisor // gcd(divisor, _coefficient(node.numerator, name))
+                moduli.setdefault(name, []).append(modulus)
+    return moduli
 
 
 def _coefficient(term: Term, name: str) -> int:
@@ -95,19 +99,12 @@ def _coefficient(term: Term, name: str) -> int:
     return 1
 
 
-def _common_steps(formula: Formula) -> dict[str, int]:
-    """Return symbol -> the greatest common divisor of its moduli."""
-    steps: dict[str, int] = {}
-    for name, modulus in divided(formula):
-        steps[name] = gcd(steps.get(name, 0), modulus)
-    return steps
-
-
 def _moduli(formula: Formula) -> dict[str, int]:
     """Return symbol -> the least common multiple of its moduli, while that is small."""
     moduli: dict[str, int] = {}
-    for name, modulus in divided(formula):
-        multiple = lcm(moduli.get(name, 1), modulus)
-        if 1 < multiple <= _LARGEST_MODULUS:
-            moduli[name] = multiple
+    for name, each in divided(formula).items():
+        for modulus in each:
+            multiple = lcm(moduli.get(name, 1), modulus)
+            if 1 < multiple <= _LARGEST_MODULUS:
+                moduli[name] = multiple
     return moduli

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from shapeproof.solver.budget import until_spent
@@ -31,25 +32,14 @@ def clash(facts: Facts) -> tuple[Formula, ...]:
 
 def _ever_fewer(distinct: Sequence[Formula], facts: Facts) -> Iterator[list[Formula]]:
     """Contradictory subsets of the facts, each a subset of the one before."""
-    kept = _shortest_prefix(distinct, facts)
+    shortest = bisect_left(range(len(distinct)), x=True, key=lambda length: _contradictory(distinct[:length], facts))
+    kept = list(distinct[:shortest])
     yield kept
     for fact in kept[-2::-1]:  # the last fact of the prefix is needed
         rest = [each for each in kept if each is not fact]
         if _contradictory(rest, facts):
             kept = rest
             yield kept
-
-
-def _shortest_prefix(distinct: Sequence[Formula], facts: Facts) -> list[Formula]:
-    """Return the shortest contradictory prefix of the facts, found by bisection."""
-    low, high = 1, len(distinct)
-    while low < high:
-        middle = (low + high) // 2
-        if _contradictory(distinct[:middle], facts):
-            high = middle
-        else:
-            low = middle + 1
-    return list(distinct[:high])
 
 
 def _contradictory(formulas: Sequence[Formula], facts: Facts) -> bool:

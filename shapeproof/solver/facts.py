@@ -72,7 +72,6 @@ class _State:
     """The facts in a form that is quick to evaluate at points."""
     opaque: tuple[Formula, ...] = ()
     """The facts that cannot be evaluated at a point."""
-    reducer: Reducer = field(init=False)
     points: list[tuple[Point, int]] = field(default_factory=list)
     """Pairs of a point and the number of facts that were evaluated there."""
     answers: dict[Any, Any] = field(default_factory=dict)
@@ -83,9 +82,6 @@ class _State:
     """The Z3 rlimit and the points that the search cost; every question of this state has this much less to spend."""
     after: dict[Formula, _State] = field(default_factory=dict)
     """Fact -> the state with this fact added."""
-
-    def __post_init__(self) -> None:
-        self.reducer = Reducer(self.known)
 
     def then(self, news: list[Formula], budget: Budget) -> _State:
         """Return the state with more facts.
@@ -105,9 +101,7 @@ class _State:
 
     def apart(self) -> _State:
         """Return this state with none of those that followed it."""
-        twin = replace(self, after={})
-        twin.reducer = self.reducer
-        return twin
+        return replace(self, after={})
 
     def _heeding(self, formula: Formula) -> _State:
         """Return the state with a fact that every point must satisfy, but from which no conclusion is drawn."""
@@ -122,10 +116,10 @@ class _State:
             history = history.then(formula)
             conditions.add(formula)
         needed = [fact for formula in news for fact in (defined(formula), formula)]
-        informative = [fact for fact in needed if self.reducer.reduce(fact).constant is not True]
+        informative = [fact for fact in needed if Reducer(self.known).reduce(fact).constant is not True]
         if not informative:
             return self._saying_the_same(history, conditions, news)
-        known = absorb(self.known, informative, self.reducer)
+        known = absorb(self.known, informative)
         opaque = tuple(fact for fact in informative if not has_meaning(fact))
         after = _State(history, known, conditions, self.opaque + opaque)
         points = [_carried(entry, after, informative) for entry in self.points if not opaque]
@@ -137,9 +131,7 @@ class _State:
         whole = [(extended(self.known, point, news), checked) for point, checked in self.points]
         points = [(point, checked) for point, checked in whole if point is not None]
         answers = dict(self.answers)
-        twin = replace(self, history=history, conditions=conditions, points=points, answers=answers, after={})
-        twin.reducer = self.reducer
-        return twin
+        return replace(self, history=history, conditions=conditions, points=points, answers=answers, after={})
 
 
 class Facts:
@@ -239,7 +231,7 @@ class Facts:
 
     def reduce(self, expression: Expression) -> Expression:
         """Return the expression rewritten by the facts, over the symbols that the facts leave free."""
-        reducer = self._state.reducer
+        reducer = Reducer(self.known)
         return reducer.reduce(expression) if current_meter() else self._affordable(reducer.reduce, expression)
 
     def _affordable(self, rewrite: Callable[[Expression], Expression], expression: Expression) -> Expression:

@@ -57,11 +57,8 @@ def _moves(reduced: Formula, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
 
 def _shifts(formula: Formula) -> dict[str, list[int]]:
     """Return symbol -> evenly spaced steps in both directions through the remainders by its largest modulus."""
-    moduli: dict[str, int] = {}
-    for name, modulus in divided(formula):
-        moduli[name] = max(modulus, moduli.get(name, 1))
     parts = [part for part in range(-_PARTS, _PARTS + 1) if part]
-    return {name: [modulus * part // _PARTS for part in parts] for name, modulus in moduli.items()}
+    return {name: [max(moduli) * part // _PARTS for part in parts] for name, moduli in divided(formula).items()}
 
 
 def _constants(formula: Formula) -> list[int]:

@@ -4,7 +4,7 @@ import pytest
 
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real, holds
+from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_number, holds
 from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 
 
@@ -13,7 +13,7 @@ def test_floats_are_doubles():
     assert evaluate(parse_term("int(n*0.29)"), {"n": 100}) == 28
     assert evaluate(parse_term("round(n/2)"), {"n": 5}) == 2
     assert evaluate(parse_term("int(n/m)"), {"n": 2**53 + 1, "m": 1}) == 2**53
-    assert evaluate_real(parse_any("n/m"), {"n": 1, "m": 3}) == 1 / 3
+    assert evaluate_number(parse_any("n/m"), {"n": 1, "m": 3}) == 1 / 3
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import TRUE, Compare
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
-from shapeproof.constraints.meaning.intervals import Bounds, Interval, bounds, hull
+from shapeproof.constraints.meaning.intervals import Bounds, Interval, hull
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import symbol
 
@@ -66,7 +66,7 @@ SWIN = [
     ],
 )
 def test_bounds(text, lower, upper):
-    found = bounds(parse_term(text), BOX)
+    found = Bounds(BOX).of(parse_term(text))
     assert (found.lower, found.upper) == (lower, upper)
 
 
@@ -105,7 +105,7 @@ def test_bounds_hold_on_every_point_of_small_boxes():
     ends = [(-4, -2), (-3, 2), (0, 0), (0, 3), (1, 4)]
     for text, (low, high), (least, most) in itertools.product(texts, ends, ends):
         term = parse_term(text)
-        found = bounds(term, {"x": Interval(low, high), "y": Interval(least, most)})
+        found = Bounds({"x": Interval(low, high), "y": Interval(least, most)}).of(term)
         for x, y in itertools.product(range(low, high + 1), range(least, most + 1)):
             try:
                 assert evaluate(term, {"x": x, "y": y}) in found
@@ -130,7 +130,7 @@ def test_bounds_of_deep_terms():
     term = symbol("x")
     for index in range(5000):
         term = t.minimum(term // 2 + index, term + 1)
-    assert bounds(term, {"x": Interval(0, 10)}).lower is not None
+    assert Bounds({"x": Interval(0, 10)}).of(term).lower is not None
 
 
 def test_swin_is_nearly_decided_by_canonical_form_and_bounds():

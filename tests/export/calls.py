@@ -84,7 +84,7 @@ def of_its_dtype(tensor):
 
 
 def bounds(term):
-    return intervals.bounds(term, {})
+    return intervals.Bounds({}).of(term)
 
 
 def contained(results, spans):

@@ -13,7 +13,7 @@ from torch.export import Dim
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real, holds
+from shapeproof.constraints.meaning.evaluate import evaluate_number, holds
 from shapeproof.export import check
 from shapeproof.export.shim.numbers.symbols import expression
 from shapeproof.export.trace.python import plain_numbers
@@ -55,7 +55,7 @@ class Symbolic:
         if isinstance(found, torch.SymBool):
             return holds(self.env.translator.formula(expr), point)
         number = self.env.translator.number(expr)
-        return evaluate(number, point) if isinstance(number, t.Term) else evaluate_real(number, point)
+        return evaluate_number(number, point)
 
 
 def same(a, b):

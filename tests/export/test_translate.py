@@ -21,7 +21,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real, holds
+from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_number, holds
 from shapeproof.export.shim.numbers.doubles import Comparison, Double, operation
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
 from tests.strategies import terms
@@ -261,7 +261,7 @@ def test_a_real_has_the_value_of_its_expression(expr, point):
 
 
 def evaluated(number, point):
-    return evaluate(number, point) if isinstance(number, t.Term) else evaluate_real(number, point)
+    return evaluate_number(number, point)
 
 
 class Reference(PythonReferenceAnalysis):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real
+from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_number
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 from shapeproof.constraints.terms import Apply, apply, constant, symbol
@@ -133,7 +133,7 @@ def test_an_enclosure_holds_every_finite_value_of_integers_that_are_doubles(text
 
 def _check_enclosure(text, point, interval):
     found = enclosure(parse_any(text), KnownBounds(dict.fromkeys("xy", interval), {}).of)
-    value = s.outcome(lambda: evaluate_real(parse_any(text), point))
+    value = s.outcome(lambda: evaluate_number(parse_any(text), point))
     assume(found is not None and isinstance(value, float) and value < float("inf"))
     at = {term: evaluate(term, point) for term in found.parts}
     assert sum((at[term] * low for term, (low, _) in found.parts.items()), Fraction(0)) <= Fraction(value)

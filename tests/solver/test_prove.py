@@ -157,3 +157,11 @@ def test_the_same_question_has_the_same_answer_and_cost_whatever_was_asked_befor
         return decide(parse(question), known), known.ledger.rlimit - spent
 
     assert answer() == answer("x*x*y - 3*y <= a", "b*c % 7 == 2")
+
+
+def test_the_ledger_says_who_answered():
+    known = facts("h % 4 == 0", "1 <= h <= 100")
+    decide(parse("h % 2 == 0"), known)
+    decide(parse("h >= 50"), known)
+    said = [(entry.verdict.evidence.step, entry.verdict.status) for entry in known.ledger.entries]
+    assert said == [("facts", "proved"), ("evaluation", "refuted")]

@@ -62,17 +62,17 @@ def test_the_smallest_point_far_away():
 
 def test_a_generic_point_has_no_accidents():
     known = facts("1 <= b <= 64", "h % 32 == 0", "w % 32 == 0", "h >= 32", "w >= 32", "c >= 0")
-    point = generic(known, ["b", "h", "w", "c"], avoid={7, 32, 64})
+    point = generic(known, ["b", "h", "w", "c"])
     assert all(holds(fact, point) for fact in known.formulas)
     assert len({point[name] for name in "bhwc"}) == 4
-    assert not {0, 1, 7, 32, 64} & {point[name] for name in "bhwc"}
+    assert not {0, 1} & {point[name] for name in "bhwc"}
 
 
 def test_wishes_that_cannot_be_granted_are_dropped_one_by_one():
-    point = generic(facts("0 <= a <= 1", "b == a", "c >= 500"), ["a", "b", "c"], avoid={500})
+    point = generic(facts("0 <= a <= 1", "b == a", "c >= 500"), ["a", "b", "c"])
     assert point["a"] in {0, 1}
     assert point["b"] == point["a"]
-    assert point["c"] > 500
+    assert point["c"] >= 500
     assert generic(facts("a >= 1", "a <= 0"), ["a"]) is None
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
-from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of, operator_checks_of
+from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.running.display import Display, Verbosity
 from shapeproof.ci.running.executors import Executor, Local
@@ -144,12 +144,9 @@ def checked(specs: list[Path] | None, options: Options, *, operators: bool = Fal
         Interrupted: the user has interrupted the run.
     """
     verbosity = Verbosity.of(quiet=options.quiet, verbose=options.verbose)
-    found = [
-        each
-        for file in load_specs(specs or [])
-        for each_of in (checks_of, *([operator_checks_of] if operators else []))
-        for each in each_of(file, options.timeout, traceback=options.traceback, verbose=options.verbose)
-    ]
+    shown = {"traceback": options.traceback, "verbose": options.verbose}
+    files = load_specs(specs or [])
+    found = [each for file in files for each in checks_of(file, options.timeout, operators=operators, **shown)]
     wanted = selected(found, options.models or ["*"])
     memory = Memory(options.since) if options.cached or options.since is not None else None
     with Display(verbosity) as display:

@@ -9,6 +9,7 @@ env:NAME     the value of an environment variable; env:* is all of them
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.machinery
 import importlib.metadata
@@ -77,9 +78,6 @@ def state(path: str) -> str | None:
     return ":".join(map(str, (kind, found.st_dev, found.st_ino, found.st_size if kind == "file" else 0, *times)))
 
 
-_known: dict[tuple[str, str], str] = {}
-
-
 def contents(states: Mapping[str, str]) -> dict[str, str] | None:
     """Return the digest of each file if all are still in their state, else None. Each file is read once per process.
 
@@ -96,11 +94,10 @@ def contents(states: Mapping[str, str]) -> dict[str, str] | None:
     return found
 
 
-def digest_in(path: str, known: str) -> str:
+@functools.cache
+def digest_in(path: str, known: str) -> str:  # noqa: ARG001 - in another state, another digest
     """Return the digest of a file in a state; each is read once per process."""
-    if (path, known) not in _known:
-        _known[path, known] = digest(path)
-    return _known[path, known]
+    return digest(path)
 
 
 def versions() -> dict[str, str]:

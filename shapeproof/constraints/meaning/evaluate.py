@@ -80,14 +80,9 @@ def linear(term: Term) -> Linear | None:
     return Linear(name, one - offset, offset)
 
 
-def evaluate_real(real: Real, env: Environment) -> float:
-    """Return the double value of `real` at `env`."""
-    return float(_value(real, env))
-
-
 def evaluate_number(number: Term | Real, env: Environment) -> float:
     """Return the integer or double value of a number at `env`."""
-    return evaluate(number, env) if isinstance(number, Term) else evaluate_real(number, env)
+    return evaluate(number, env) if isinstance(number, Term) else float(_value(number, env))
 
 
 def holds(formula: Formula, env: Environment) -> bool:

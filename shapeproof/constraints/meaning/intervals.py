@@ -387,14 +387,3 @@ def _compared(op: str, value: Interval) -> bool | None:
     if value == Interval(0, 0):
         return op == "=="
     return None if 0 in value else op == "!="
-
-
-def bounds(term: Term, ranges: Mapping[str, Interval]) -> Interval:
-    """Return an interval that contains `term` if every symbol is in its range; symbols without a range are unbounded.
-
-    >>> from shapeproof.constraints.terms import symbol
-    >>> n = symbol("n")
-    >>> bounds((n + 7) // 8 * 8 - n, {"n": Interval(1, None)})
-    Interval(lower=0, upper=7)
-    """
-    return Bounds(ranges).of(term)

@@ -142,7 +142,11 @@ _GROUPS: dict[str, Value] = {}
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Value:
-    """Return the term, real or formula that the text denotes."""
+    """Return the term, real or formula that the text denotes.
+
+    >>> parse("x.shape[0] % 4"), parse("x / 2"), parse("x < 2")
+    (x.shape[0] % 4, x / 2, x <= 1)
+    """
     return _Parser(text).run()
 
 

@@ -8,13 +8,14 @@ given float, `x.shape[0]` one symbol, and backquotes turn any text into a name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from shapeproof.constraints.errors import FormulaSyntaxError, UsageError, nearest
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.parsing import as_truth, parse
+from shapeproof.constraints.syntax.parsing import parse as parse_any
 from shapeproof.constraints.syntax.printing import format_node
-from shapeproof.constraints.terms import Real, Term
+from shapeproof.constraints.terms import Term
 
 __all__ = [
     "FormulaSyntaxError",
@@ -26,15 +27,6 @@ __all__ = [
     "parse_relation",
     "parse_term",
 ]
-
-
-def parse_any(text: str) -> Term | Real | Formula:
-    """Return the term, real or formula that the text denotes.
-
-    >>> parse_any("x.shape[0] % 4"), parse_any("x / 2"), parse_any("x < 2")
-    (x.shape[0] % 4, x / 2, x <= 1)
-    """
-    return parse(text)
 
 
 def parse_formula(text: str) -> Formula:
@@ -83,19 +75,5 @@ def parse_term(text: str) -> Term:
     return value
 
 
-def format_term(term: Term, rename: Mapping[str, str] | None = None) -> str:
-    """Return the text of a term; `rename` maps symbols to displayed names.
-
-    >>> format_term(parse_term("s0 // 2"), {"s0": "x.shape[0]"})
-    'x.shape[0]//2'
-    """
-    return format_node(term, rename)
-
-
-def format_formula(formula: Formula, rename: Mapping[str, str] | None = None) -> str:
-    """Return the text of a formula; `rename` maps symbols to displayed names.
-
-    >>> format_formula(parse_formula("0 < s0 < 9"), {"s0": "x.shape[0]"})
-    'x.shape[0] >= 1 and x.shape[0] <= 8'
-    """
-    return format_node(formula, rename)
+format_term = format_formula = format_node
+"""Return the text of a term, or of a formula; `rename` maps symbols to displayed names."""

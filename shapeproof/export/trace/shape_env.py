@@ -30,7 +30,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning import intervals
+from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.reals import RealConstant
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
@@ -246,7 +246,7 @@ class ProofShapeEnv(SizeSymbols):
         """Tell torch the bounds of the data in a check: compilers plan memory by them."""
         for name in expr.free_symbols if self._body is None else ():
             if symbol_is_type(name, SymT.UNBACKED_INT):
-                self.var_to_range[name] &= value_range(intervals.bounds(self._term(name), self.trial.facts.ranges))
+                self.var_to_range[name] &= value_range(Bounds(self.trial.facts.ranges).of(self._term(name)))
 
     def _maybe_evaluate_static(  # type: ignore[override]
         self, expr: sympy.Basic, *, unbacked_only: bool = False, compute_hint: bool = False, **_: object

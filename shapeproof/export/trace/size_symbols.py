@@ -17,9 +17,8 @@ import sympy
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.meaning.evaluate import evaluate
-from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.ops import schemas
@@ -84,7 +83,7 @@ class SizeSymbols(ExactShapeEnv):
         term = self._declared(source)
         if term is None or term.is_constant:
             return sympy.Integer(val)
-        created = self.size_symbol(source, evaluate(term, self.trial.point), intervals.bounds(term, self._ranges))
+        created = self.size_symbol(source, evaluate(term, self.trial.point), Bounds(self._ranges).of(term))
         known = self.trial.known.reduce(term)
         self.terms[created] = term if known.is_constant else self._equal.setdefault(known, term)
         if term in map(symbol, term.symbols):
@@ -119,7 +118,7 @@ class SizeSymbols(ExactShapeEnv):
 
     def bounds(self, term: Term) -> Interval:
         """Return bounds of a term; every size and every number taken from data is an int64."""
-        return intervals.bounds(term, {name: INT64 & self._ranges.get(name, INT64) for name in term.symbols})
+        return Bounds({name: INT64 & self._ranges.get(name, INT64) for name in term.symbols}).of(term)
 
     def may_be_infinite(self, expr: sympy.Expr) -> bool:  # noqa: D102
         value = self.translator.number(expr)

@@ -27,7 +27,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.overrides import TorchFunctionMode
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.meaning import intervals
+from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
@@ -234,7 +234,7 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
     for leaf in inputs.leaves:
         noted = env.source_to_var.get(leaf.source)
         if noted is not None and not leaf.is_tensor:
-            program.range_constraints[noted] = value_range(intervals.bounds(leaf.terms[0], env.trial.known.ranges))
+            program.range_constraints[noted] = value_range(Bounds(env.trial.known.ranges).of(leaf.terms[0]))
 
 
 @contextlib.contextmanager

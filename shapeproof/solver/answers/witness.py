@@ -18,7 +18,7 @@ from shapeproof.solver.prove import decide
 from shapeproof.solver.sampled.points import doubles, public
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.sampled.points import Point
@@ -230,8 +230,8 @@ def _least(measure: Term, facts: Facts, best: Point) -> Point:
     return best
 
 
-def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Point | Undecided | None:
-    """Return a generic point to trace at: small values, not 0 or 1, pairwise distinct, none of those to avoid.
+def generic(facts: Facts, names: Sequence[str]) -> Point | Undecided | None:
+    """Return a generic point to trace at: small values, not 0 or 1, pairwise distinct.
 
     These are wishes; as many as the facts allow are granted, in that order.
 
@@ -246,7 +246,7 @@ def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Po
     here = facts.fork()
     every: Formula = FALSE
     with until_spent(facts.budget.for_a_task):
-        every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
+        every, *wishes = _wishes(names, here)
         together = grant(every, here) if wishes else None
         if together is not None:  # every point that is left grants each wish
             point, wishes = together, wishes[:1]
@@ -279,7 +279,7 @@ def grant(wish: Formula, facts: Facts) -> Point | None:
     return found
 
 
-def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterator[Formula]:
+def _wishes(names: Sequence[str], facts: Facts) -> Iterator[Formula]:
     """All wishes at once, which usually succeeds; then one by one, the most important first.
 
     Of sizes that are known to be equal, one represents all; a size with a single value gets no wish.
@@ -287,7 +287,7 @@ def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterato
     known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
     sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
     small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
-    away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
+    away = [conjunction(ne(size, 0), ne(size, 1)) for size in sizes]
     apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
     yield conjunction(*small, *away, *apart)
     yield from away

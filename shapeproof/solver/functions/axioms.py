@@ -73,10 +73,10 @@ def _of_rounding(atom: Apply, found: Enclosure) -> Iterator[Term]:
     value = of_atom(atom)
     highs = {term: high for term, (_, high) in found.parts.items()}
     lows = {term: low for term, (low, _) in found.parts.items()}
-    yield _weighted({term: Fraction(math.ceil(high)) for term, high in highs.items()})[0] - value
-    yield value - _weighted({term: Fraction(math.floor(low)) for term, low in lows.items()})[0]
-    above, times = _weighted(highs)
-    below, scale = _weighted(lows)
+    yield weighted({term: Fraction(math.ceil(high)) for term, high in highs.items()})[0] - value
+    yield value - weighted({term: Fraction(math.floor(low)) for term, low in lows.items()})[0]
+    above, times = weighted(highs)
+    below, scale = weighted(lows)
     match atom.op:
         case "trunc" | "floor":
             yield above - times * value
@@ -97,7 +97,7 @@ def _of_quotient(atom: Apply, real: Real, bounds: Bounds) -> Iterator[Term]:
             yield of_atom(atom) - around if end == "floor" else around - of_atom(atom)
 
 
-def _weighted(factors: dict[Term, Fraction]) -> tuple[Term, int]:
+def weighted(factors: dict[Term, Fraction]) -> tuple[Term, int]:
     """Return `(term, scale)` such that `term / scale` is the sum of the terms times their factors."""
     scale = math.lcm(*(factor.denominator for factor in factors.values()))
     return sum((int(factor * scale) * term for term, factor in factors.items()), ZERO), scale

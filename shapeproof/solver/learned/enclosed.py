@@ -6,12 +6,12 @@ says nothing about an infinity; on the greater side an infinity does no harm.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.reals import Real
-from shapeproof.constraints.terms import ZERO, Term
+from shapeproof.constraints.terms import Term
+from shapeproof.solver.functions.axioms import weighted
 from shapeproof.solver.functions.doubles import range_of
 from shapeproof.solver.functions.enclosures import Enclosure, enclosure
 
@@ -41,8 +41,7 @@ def _exceeds(great: Real | Term, small: Real | Term, known: Knowledge, *, strict
     gaps: dict[Term, Fraction] = {term: low for term, (low, _) in above.parts.items()}
     for term, (_, high) in below.parts.items():
         gaps[term] = gaps.get(term, Fraction(0)) - high
-    scale = math.lcm(*(gap.denominator for gap in gaps.values()))
-    total = sum((int(gap * scale) * term for term, gap in gaps.items()), ZERO)
+    total, _ = weighted(gaps)
     return known.nonnegative(total - 1 if strict else total)
 
 

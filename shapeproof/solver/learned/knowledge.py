@@ -36,32 +36,6 @@ _ZERO = Interval(0, 0)
 class Knowledge:
     """A mutable state; `copy` is cheap. Answers are memoised until the state changes."""
 
-    __slots__ = (
-        "_bounds",
-        "_nonnegative",
-        "_renaming",
-        "active",
-        "alternatives",
-        "cases",
-        "coined",
-        "contradiction",
-        "defined_with",
-        "definitions",
-        "factors",
-        "inequalities",
-        "linear",
-        "mentioning",
-        "ranges",
-        "remainders",
-        "renamed_with",
-        "rules",
-        "solved",
-        "solved_with",
-        "sources",
-    )  # fmt: skip
-
-    _OWN = frozenset({"_bounds", "_nonnegative", "coined", "contradiction", "sources"})
-
     def __init__(self) -> None:
         self.solved: Layered[str, Term] = Layered()
         self.definitions: Layered[str, Term] = Layered()
@@ -98,18 +72,22 @@ class Knowledge:
     def copy(self) -> Knowledge:
         """Return an independent state with the same content."""
         twin = Knowledge.__new__(Knowledge)
-        for name in _TABLES:
-            setattr(twin, name, getattr(self, name).copy())
+        for name, table in vars(self).items():
+            if isinstance(table, Layered | Index):
+                setattr(twin, name, table.copy())
         twin.coined = []
         twin.contradiction = self.contradiction
         twin.sources = self.sources
         twin.changed()
+        twin.reductions = self.reductions
         return twin
 
     def changed(self) -> None:
         """Drop the memoised answers."""
         self._bounds = KnownBounds(self.ranges, self.linear)
         self._nonnegative: dict[Term, bool] = {}
+        self.reductions: dict[Node, Any] = {}
+        """The memo of reduction.py."""
 
     # names, solutions and renamings
 
@@ -265,9 +243,6 @@ class Knowledge:
     def range_formulas(self, names: Iterable[str]) -> list[Formula]:
         """Return the ranges of these symbols as formulas."""
         return [each for name in names for each in within(symbol(name), self.ranges.get(name, EVERYTHING))]
-
-
-_TABLES = tuple(name for name in Knowledge.__slots__ if name not in Knowledge._OWN)  # noqa: SLF001 - of this file
 
 
 def _nonnegative_terms(formula: Formula) -> list[Term]:

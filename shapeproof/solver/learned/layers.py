@@ -21,7 +21,8 @@ _LEAST_CHANGES = 32
 class Layered(MutableMapping[Key, Value]):
     """A dictionary in insertion order; a key that was deleted and added again may move.
 
-    >>> one = Layered({"a": 1})
+    >>> one: Layered[str, int] = Layered()
+    >>> one["a"] = 1
     >>> two = one.copy()
     >>> two["b"] = 2
     >>> del two["a"]
@@ -31,10 +32,10 @@ class Layered(MutableMapping[Key, Value]):
 
     __slots__ = ("_base", "_changes", "_length")
 
-    def __init__(self, items: Iterable[tuple[Key, Value]] | MutableMapping[Key, Value] = ()) -> None:
-        self._base: dict[Key, Value] = dict(items)  # shared with copies, so it is not mutated
+    def __init__(self) -> None:
+        self._base: dict[Key, Value] = {}  # shared with copies, so it is not mutated
         self._changes: dict[Key, Value] = {}
-        self._length = len(self._base)
+        self._length = 0
 
     def copy(self) -> Layered[Key, Value]:
         """Return a copy with the same entries."""

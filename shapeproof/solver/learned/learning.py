@@ -19,7 +19,7 @@ from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
 from shapeproof.solver.learned.knowledge import Knowledge, within
-from shapeproof.solver.learned.reduction import Reducer
+from shapeproof.solver.learned.reduction import Expression, Reducer
 from shapeproof.solver.learned.remainders import plainly, remainder_in
 from shapeproof.solver.learned.shaving import shaved
 
@@ -32,27 +32,27 @@ _MOST_BITS = 4096
 """Bounds with more bits are not inferred."""
 
 
-def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | None = None) -> Knowledge:
-    """Return a copy of the knowledge with facts added. `reducer`, if given, must belong to `known`."""
+def absorb(known: Knowledge, formulas: Iterable[Formula]) -> Knowledge:
+    """Return a copy of the knowledge with facts added."""
     news = tuple(formulas)
     richer = known.copy()
     for formula in news:
         richer.sources = richer.sources.then(formula)
-    _Learner(richer, reducer).learn(news)
+    _Learner(richer).learn(news)
     return richer
 
 
 def split(known: Knowledge, name: str, modulus: int) -> Knowledge:
     """Return equivalent knowledge with an unsolved symbol written `modulus*q + r`, with new names for q and r."""
     richer = known.copy()
-    _Learner(richer, None).split(name, modulus)
+    _Learner(richer).split(name, modulus)
     return richer
 
 
 class _Learner:
     """One batch of facts that is being learned."""
 
-    def __init__(self, known: Knowledge, reducer: Reducer | None) -> None:
+    def __init__(self, known: Knowledge) -> None:
         self._known = known
         self._queue: deque[Formula] = deque()
         self._bounds: deque[Formula] = deque()  # inferred bounds, to be recorded although they are implied
@@ -60,7 +60,6 @@ class _Learner:
         self._restated: set[str] = set()  # symbols whose divisions are now written differently
         self._unequal: set[Formula] = set()  # disequalities whose related facts were revisited already
         self._touched: dict[Formula, None] = {}
-        self._reducer = reducer or Reducer(known)
 
     def learn(self, formulas: Iterable[Formula]) -> None:
         self._queue.extend(formulas)
@@ -100,13 +99,12 @@ class _Learner:
             if self._bounds:
                 self._write_down(self._bounds.popleft())
             else:
-                self._take(self._reducer.reduce(self._queue.popleft()))
+                self._take(self._reduced(self._queue.popleft()))
         while self._queue:  # too many steps: keep the remaining facts as they are
-            self._known.activate(self._reducer.reduce(self._queue.popleft()))
+            self._known.activate(self._reduced(self._queue.popleft()))
 
-    def _changed(self) -> None:
-        self._known.changed()
-        self._reducer = Reducer(self._known)
+    def _reduced(self, expression: Expression) -> Expression:
+        return Reducer(self._known).reduce(expression)
 
     def _take(self, formula: Formula) -> None:
         known = self._known
@@ -150,7 +148,7 @@ class _Learner:
         match formula:
             case Compare(op, term) if op != "!=":
                 self._enter_bound(op, term, formula)
-        self._changed()
+        self._known.changed()
 
     def _enter_bound(self, op: str, term: Term, formula: Formula) -> None:
         """Record `shape in interval`, and retire a weaker active bound of the same shape."""
@@ -179,7 +177,7 @@ class _Learner:
                 known.linear.pop(shape, None)
                 if left != EVERYTHING:
                     known.linear[shape] = left
-        self._changed()
+        self._known.changed()
 
     def _revisit(self, formula: Formula) -> None:
         """Learn an active formula again."""
@@ -218,7 +216,7 @@ class _Learner:
             self._drop(formula)
         known.solve(name, value)
         renamed = self._without_rules([name], right=True)
-        self._changed()
+        self._known.changed()
         self._rewrite_values([name])
         self._queue.extend([*constraint, *touched, *renamed])
 
@@ -227,15 +225,15 @@ class _Learner:
         known = self._known
         for _ in range(_MOST_ROUNDS):
             rights = {left: known.rules[left] for left in known.renamed_with.among(names)}
-            rewritten = {left: self._reducer.reduce(right) for left, right in rights.items()}
+            rewritten = {left: self._reduced(right) for left, right in rights.items()}
             for left, right in rewritten.items():
                 known.rename(left, right)
-            self._changed()
+            self._known.changed()
             if rewritten == rights:
                 break
         for name in known.solved_with.among(names):
-            known.solve(name, self._reducer.reduce(known.solved[name]))
-        self._changed()
+            known.solve(name, self._reduced(known.solved[name]))
+        self._known.changed()
 
     def _without_rules(self, names: Sequence[str], *, right: bool = False) -> list[Formula]:
         """Turn rules about these symbols back into equalities, since more may be known about their factors now.
@@ -253,13 +251,13 @@ class _Learner:
         known = self._known
         for left, right in self._taken_back(names, right=False):
             equality = _equality(left, right)
-            reduced = self._reducer.reduce(equality)
+            reduced = self._reduced(equality)
             solution = solve(reduced.term, known) if reduced is equality and isinstance(reduced, Compare) else None
             same = solution == Solution(left, right)
             if same:
                 bounds = known.bounds(from_poly({left: 1}))
                 known.rename(left, right)
-                self._changed()
+                self._known.changed()
             yield from within(right, bounds) if same else [equality]
 
     def _taken_back(self, names: Sequence[str], *, right: bool) -> list[tuple[Monomial, Term]]:
@@ -272,7 +270,7 @@ class _Learner:
         ]
         rules = [(left, known.unname(left)) for left in stale]
         if stale:
-            self._changed()
+            self._known.changed()
         return rules
 
     def _rename(self, solution: Solution) -> None:
@@ -286,7 +284,7 @@ class _Learner:
         for each in touched:
             self._drop(each)
         known.rename(left, solution.right)
-        self._changed()
+        self._known.changed()
         self._rewrite_values(sorted(names))
         self._queue.extend([*touched, *within(solution.right, bounds)])
 
@@ -349,7 +347,7 @@ class _Learner:
             return
         known.ranges[name] = after
         self._moved.add(name)
-        self._changed()
+        self._known.changed()
         if after.is_empty:
             known.contradiction = True
         elif after.single is not None:

@@ -7,7 +7,7 @@ settle becomes TRUE or FALSE.
 Law: the result agrees with the original at every point where all facts hold and the original is defined. Definedness is
 proved elsewhere (constraints/meaning/definedness.py), so the `checks` of terms are dropped.
 
-A Reducer belongs to one state of the knowledge; its memo is invalid after a fact is added.
+The results are memoised in the knowledge, until it changes.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def settled(formula: Formula) -> Formula:
 
 
 class Reducer:
-    """Rewrites by one state of the knowledge."""
+    """Rewrites by the knowledge as it is."""
 
     def __init__(self, known: Knowledge) -> None:
         self._known = known
-        self._memo: dict[Node, Any] = {}
+        self._memo = known.reductions
 
     def reduce(self, expression: Expression) -> Expression:
         """Return the rewritten term or formula; a formula that bounds settle becomes TRUE or FALSE."""

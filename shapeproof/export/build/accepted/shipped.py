@@ -17,7 +17,7 @@ from shapeproof.constraints.meaning.evaluate import has_meaning
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.contract.contract import Contract
 from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput, dtype_name
-from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, hidden_in, leaves_of
+from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, leaves_of
 from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.export.build.accepted.guards import ConstantGuard, Guard, IntGuard, TensorGuard
 from shapeproof.export.build.accepted.memory import Memory
@@ -119,7 +119,7 @@ def _structure(inputs: Inputs) -> Structure:
 
 def _in_opaque(structure: Structure) -> Iterator[str]:
     for name, tree in structure.arguments.items():
-        if any(True for _ in hidden_in([tree])):
+        if any(True for _ in leaves_of(tree, hidden=True)):
             yield f"what {name} holds, where it is given as an object; what is given by name is looked at"
 
 

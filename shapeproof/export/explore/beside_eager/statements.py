@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.terms import Term, constant
 from shapeproof.export.ops.call import ANYTHING, Span, span
 from shapeproof.export.ops.reading import Operands
@@ -28,7 +28,7 @@ def broken_statement(func: Any, args: Any, kwargs: Mapping[str, Any], result: An
     if not all(holds_at(each, {}) for each in stated_promises(call)):
         sizes = ", ".join(str(list(each.shape) if isinstance(each, torch.Tensor) else each) for each in results)
         return f"breaks its promise: it gives {sizes}"
-    spans = stated_contents(call, lambda term: intervals.bounds(term, {}))
+    spans = stated_contents(call, Bounds({}).of)
     pairs = zip(results, spans, strict=False)
     return next((text for each, stated in pairs if (text := _outside(each, stated)) is not None), None)
 
