@@ -20,9 +20,9 @@ This module knows neither torch nor sympy, and does not interpret decisions for 
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.data_point import DataPoint
 from shapeproof.export.trace.questions import Questions
@@ -211,14 +212,9 @@ class Trial:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
         return truth(formula, facts or self.region).always
 
-    @contextlib.contextmanager
-    def viewing_everywhere(self) -> Iterator[None]:
+    def viewing_everywhere(self) -> AbstractContextManager[None]:
         """Inside this block, the sizes of views are written as they are on the whole domain."""
-        self.views = self.known
-        try:
-            yield
-        finally:
-            self.views = None
+        return replaced(self, views=self.known)
 
     def choose(
         self,
