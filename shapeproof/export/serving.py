@@ -6,6 +6,7 @@ the program serves all seen inputs is proved from the bounds and relations of th
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -52,16 +53,17 @@ def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
     Raises:
         UsageError: an entry is invalid; the message names it.
     """
+    declaring = functools.partial(declare, mod, args, kwargs)
     if isinstance(dynamic_shapes, Seen):
-        inputs, profile = declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where)
+        inputs, profile = declare_seen(mod, declaring, dynamic_shapes, constraints, where)
         if profile.others:
             messages = (f"an input that was seen is not served: {each}" for each in profile.others)
             lost = tuple(Diagnostic(id="seen", message=message) for message in messages)
             return Report("refuted", lost, inputs=inputs.shapes)
         return _Profiled(verify, inputs, profile, symbol_names(inputs, profile)).served()
     if isinstance(dynamic_shapes, Sources):
-        return verify(declare_sources(mod, args, kwargs, dynamic_shapes, constraints, where))
-    return verify(declare(mod, args, kwargs, dynamic_shapes, constraints, where))
+        return verify(declare_sources(declaring, dynamic_shapes, constraints, where))
+    return verify(declaring(dynamic_shapes, constraints, where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class _Profiled:
         report = replace(report, seen=tuple(self._beside(report)))
         if report.program is None:
             return report
-        number = self.profile.number
+        number = number_seen(self.profile.joint)
         notes = [f"needed, and true of all {number} inputs seen: {self._text(each.formula)}" for each in needed]
         if report.status == "proved":  # an undecided condition may be refused at run time, whatever the domain says
             notes.append(self._contained(report))
@@ -144,10 +146,8 @@ class _Profiled:
 
     def _declaring(self, chosen: Sequence[Relation]) -> Inputs:
         """Return the inputs with the relations declared."""
-        more = tuple(
-            Declaration(each.formula, Origin(f"{self._text(each.formula)} in all {self.profile.number} inputs seen"))
-            for each in chosen
-        )
+        where = f"in all {number_seen(self.profile.joint)} inputs seen"
+        more = tuple(Declaration(each.formula, Origin(f"{self._text(each.formula)} {where}")) for each in chosen)
         domain = self.inputs.domain
         return replace(self.inputs, domain=Domain(domain.symbols, (*domain.declarations, *more)))
 

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.declare.inputs import Inputs, Leaf, declare
+from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.shim.inputs.profiles import learned
-from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.export.source.declared_at import Where
 from shapeproof.seen.sources import marks_of, sources_served
 
 VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
@@ -122,19 +122,14 @@ class Sources:
         ]
 
 
-def declare_sources(  # noqa: PLR0913, PLR0917 - as declare
-    mod: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    sources: Sources,
-    constraints: Sequence[str] = (),
-    where: Where = nowhere,
+def declare_sources(
+    declaring: Callable[..., Inputs], sources: Sources, constraints: Sequence[str], where: Where
 ) -> Inputs:
-    """Read a list of sources as declarations.
+    """Read a list of sources as declarations; `declaring`: `declare` of a model and its example.
 
     Raises:
         UsageError: the example or a constraint is invalid.
     """
-    plain = declare(mod, args, kwargs, None)
-    inputs = declare(mod, args, kwargs, plain.automatic(sources.names), constraints, where)
+    plain = declaring(None)
+    inputs = declaring(plain.automatic(sources.names), constraints, where)
     return replace(inputs, notes=(*inputs.notes, *sources.in_vain(plain.leaves)))

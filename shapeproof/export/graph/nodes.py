@@ -83,13 +83,13 @@ def keeps_layouts(graph: torch.fx.Graph) -> bool:
     return all(schemas.only_writes(node.target) for node in graph.nodes if changed_operands(node))
 
 
-def used(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """Return the nodes that a consumer keeps: impure nodes, and all nodes that these depend on."""
-    kept: dict[torch.fx.Node, None] = {}
+def used(graph: torch.fx.Graph, by: Callable[[torch.fx.Node], bool] = torch.fx.Node.is_impure) -> list[torch.fx.Node]:
+    """Return these nodes and those that they depend on, in order; by default what a consumer keeps: impure nodes."""
+    kept = set[torch.fx.Node]()
     for node in reversed(graph.nodes):
-        if node in kept or node.is_impure():
-            kept |= dict.fromkeys((node, *node.all_input_nodes))
-    return list(reversed(kept))
+        if node in kept or by(node):
+            kept |= {node, *node.all_input_nodes}
+    return [node for node in graph.nodes if node in kept]
 
 
 def is_random(graph: torch.fx.Graph) -> bool:

@@ -7,6 +7,7 @@ programs   structures, storages, strides, consumers      trees.py, storages.py, 
 models     parameters, buffers and submodules            modules.py
 archives   programs in files, checked before loading     archives.py
 runs       guards; checks on data as nodes               guarding.py
+blocks     values of attributes and context variables     replaced.py
 callers    torch's functions on the call stack           callers.py
 gradients  autograd's work, recorded                    autograd.py
 operators  custom operators                              custom_operators.py

@@ -20,9 +20,9 @@ This module knows neither torch nor sympy, and does not interpret decisions for 
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.data_point import DataPoint
 from shapeproof.export.trace.questions import Questions
@@ -211,14 +212,9 @@ class Trial:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
         return truth(formula, facts or self.region).always
 
-    @contextlib.contextmanager
-    def viewing_everywhere(self) -> Iterator[None]:
+    def viewing_everywhere(self) -> AbstractContextManager[None]:
         """Inside this block, the sizes of views are written as they are on the whole domain."""
-        self.views = self.known
-        try:
-            yield
-        finally:
-            self.views = None
+        return replaced(self, views=self.known)
 
     def choose(
         self,
@@ -408,8 +404,8 @@ class Trial:
     ) -> None:
         here = place()
         decision = _decision(formula, kind, here, outcome=outcome)
-        if not self.questions.has(formula, kind):
-            self.questions.note(decision, here, len(self.learned))
+        if not self._is_noted(formula, kind):
+            self._note_as(decision, here)
         self.steps.append(Step(decision, self.region.fork(), fallback))
         self.region.learn(decision.taken)
         if formula.symbols <= self.point.keys():
@@ -417,13 +413,24 @@ class Trial:
 
     def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
         """Note a question that earlier decisions answered, if the facts alone leave it open."""
-        if self.questions.has(formula, kind):
+        if self._is_noted(formula, kind):
             return
         if formula not in self.questions.varying:
             self.questions.varying[formula] = self._varies(formula)
         if self.questions.varying[formula]:
             here = place()
-            self.questions.note(_decision(formula, kind, here, outcome=outcome), here, len(self.learned))
+            self._note_as(_decision(formula, kind, here, outcome=outcome), here)
+
+    def _is_noted(self, formula: Formula, kind: Kind) -> bool:
+        """True if a question has been noted, and this kind of question does not take precedence."""
+        known = self.questions.asked.get(formula)
+        return known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED)
+
+    def _note_as(self, decision: Decision, here: Place) -> None:
+        """Note a question with its answer, and the place that asks."""
+        self.questions.asked[decision.formula] = decision
+        self.questions.names[decision.formula] = here.names
+        self.questions.learned_before[decision.formula] = len(self.learned)
 
     def _varies(self, formula: Formula) -> bool:
         """True if the formula is seen to hold at some points of the domain and to fail at others.
@@ -441,7 +448,8 @@ class Trial:
             return False
         here = place()
         self.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
-        self.questions.note_check(formula, here, len(self.learned))
+        self.questions.names.setdefault(formula, here.names)
+        self.questions.learned_before.setdefault(formula, len(self.learned))
         self.learned.append(formula)
         self._mark_check()
         self._know(formula)

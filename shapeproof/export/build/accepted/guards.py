@@ -52,12 +52,9 @@ class TensorGuard(Guard):
         """Raise OutsideDomain unless the value is such a tensor."""
         if not isinstance(value, torch.Tensor):
             raise refusal({self.name: value}, "a tensor")
-        if value.dtype != self.dtype:
-            raise self._refusal("dtype", value.dtype, self.dtype)
-        if value.device != self.device:
-            raise self._refusal("device", value.device, self.device)
-        if value.layout != self.layout:
-            raise self._refusal("layout", value.layout, self.layout)
+        for what in ("dtype", "device", "layout"):
+            if getattr(value, what) != getattr(self, what):
+                raise self._refusal(what, getattr(value, what), getattr(self, what))
         if value.dim() != self.rank:
             raise self._refusal("dim()", value.dim(), self.rank)
         for index, size in self.fixed:

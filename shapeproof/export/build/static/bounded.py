@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term, name_of
 from shapeproof.export.build.static.masked_rows import ROWS
 from shapeproof.export.build.static.masked_values import VALUES
 from shapeproof.export.build.static.masking import Given, Operand, Refused
-from shapeproof.export.build.static.rows import Rows
+from shapeproof.export.build.static.rows import Rows, listed
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.graph import nodes
@@ -33,8 +33,10 @@ from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.guarding import assert_all
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 
 if TYPE_CHECKING:
@@ -180,16 +182,9 @@ class _Static(torch.nn.Module):
 
 
 def _data_symbols(program: VerifiedProgram) -> set[str]:
-    rows = Rows(program, Varying(frozenset()))
-    found = set[str]()
-    for node in program.graph.nodes:
-        value = node.meta.get("val")
-        for each in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(each, torch.Tensor):
-                found.update(*(size.symbols for size in rows.sizes(each)))
-            elif isinstance(each, torch.SymInt):
-                found.update(rows.term(each).symbols)
-    return found
+    every = (size for node in program.graph.nodes for size in symbols.sizes(node.meta.get("val")))
+    read = translator_of(program).size
+    return {name for size in every if isinstance(size, torch.SymInt) for name in read(size).symbols}
 
 
 def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
@@ -271,7 +266,7 @@ class _Run(torch.fx.Interpreter):
     def _hold(self, node: torch.fx.Node, found: Any) -> None:
         """Check that a result has the bounds of its sizes; else this file has misread the node."""
         noted = node.meta.get("val")
-        pairs = zip(_list(noted), _list(found), strict=True)
+        pairs = zip(listed(noted), listed(found), strict=True)
         for tensor, own in pairs:
             if isinstance(tensor, torch.Tensor) and tuple(own.shape) != self._limits_of(tensor):
                 raise Refused(f"it has sizes {list(own.shape)}, where {list(self._limits_of(tensor))} is the bound")
@@ -296,11 +291,11 @@ class _Run(torch.fx.Interpreter):
 
     def _rows_of(self, size: Term) -> torch.Tensor:
         """Like `_count`, for a size of a tensor; a size read from an element is asserted to be in range."""
-        new = size not in self._counts or (_is_symbol(size) and size.symbols <= self._items)
+        new = size not in self._counts or (name_of(size) and size.symbols <= self._items)
         count = self._count(size)
         if new and not size.symbols.isdisjoint(self._items):
             assert_all((count >= 0) & (count <= self._limit(size)), "a size from data is out of range")
-            self._items -= size.symbols if _is_symbol(size) else set()
+            self._items -= size.symbols if name_of(size) else set()
         return count
 
     def _evaluated(self, size: Term) -> torch.Tensor:
@@ -311,7 +306,7 @@ class _Run(torch.fx.Interpreter):
 
     def _define(self, size: Term, count: torch.Tensor) -> None:
         """Record the value of a size; if its value is known already, assert equality, as eager raises otherwise."""
-        if size.is_constant or size in self._counts or not _is_symbol(size):
+        if size.is_constant or size in self._counts or not name_of(size):
             known = size.constant_value if size.is_constant else self._count(size)
             assert_all(count == known, "a size from data is not what was checked")
         else:
@@ -391,7 +386,7 @@ class _Run(torch.fx.Interpreter):
             raise Refused("it mixes rows with what lies beyond them")
         if packet == "select" and not self._written.isdisjoint(storages(node.meta["val"])):
             raise Refused("it is written into")
-        noted = _list(node.meta["val"])
+        noted = listed(node.meta["val"])
         limits = [self._limits_of(each) if isinstance(each, torch.Tensor) else () for each in noted]
         named = schemas.by_name(node.target, node.args, node.kwargs)
         arguments = {key: self._bounded(each) for key, each in named.items()}
@@ -400,7 +395,7 @@ class _Run(torch.fx.Interpreter):
             self._define(self._rows.sizes(noted[0])[dim], count)
 
         found = form(Given(arguments, limits, define))
-        made = [each.to(like.dtype) for each, like in zip(_list(found), noted, strict=True)]
+        made = [each.to(like.dtype) for each, like in zip(listed(found), noted, strict=True)]
         if in_place:
             return self.env[node.args[0]].copy_(made[0])  # type: ignore[index]
         result = tuple(made) if isinstance(node.meta["val"], tuple | list) else made[0]
@@ -438,11 +433,3 @@ class _Run(torch.fx.Interpreter):
 
 def _on_tensors(function: Any, *numbers: Any) -> Any:
     return _OF_TENSORS.get(function, function)(*map(torch.as_tensor, numbers))
-
-
-def _is_symbol(size: Term) -> bool:
-    return len(size.symbols) == 1 and size is symbol(*size.symbols)
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, tuple | list) else [value]

@@ -34,10 +34,7 @@ def _reducing(value: float, packet: Callable[..., Any]) -> Callable[[Given], Ten
     return form
 
 
-def _sum(given: Given) -> Tensor:
-    operand = given.tensor("self")
-    dims = dims_of(given["dim"], operand.value.dim())
-    return filled(operand, 0).sum(dims, keepdim=bool(given["keepdim"]), dtype=given["dtype"])
+_sum = _reducing(0, torch.sum)
 
 
 def _mean(given: Given) -> Tensor:

@@ -59,7 +59,7 @@ class Rows:
     def call(self, node: torch.fx.Node) -> Call:
         """Return the call of a node: tensors as shapes, sizes as terms."""
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._operand)
-        return self._operands.call(node.target, args, kwargs, _listed(node.meta.get("val")))
+        return self._operands.call(node.target, args, kwargs, listed(node.meta.get("val")))
 
     def _operand(self, node: torch.fx.Node) -> Any:
         value: Any = node.meta.get("val")
@@ -76,7 +76,7 @@ class Rows:
         try:
             if isinstance(value, torch.SymInt):
                 return self.varying.term(self.term(value))
-            shapes = [Shape(self.sizes(each)) for each in _listed(value) if isinstance(each, torch.Tensor)]
+            shapes = [Shape(self.sizes(each)) for each in listed(value) if isinstance(each, torch.Tensor)]
         except Untranslatable:
             return True
         if isinstance(value, _NUMBERS):
@@ -199,5 +199,6 @@ def _is_number(node: torch.fx.Node) -> bool:
     return str(node.target) == "aten.sym_size.int" or all(isinstance(value, _NUMBERS) for value in values)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def listed(value: Any) -> Sequence[Any]:
+    """Return the results of a node, in order."""
     return value if isinstance(value, tuple | list) else (value,)

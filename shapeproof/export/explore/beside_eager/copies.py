@@ -7,18 +7,18 @@ never the model's own: its memory stays where it is.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import copyreg
 import types
 from collections import OrderedDict
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
+from shapeproof.export.shim.replaced import bound
 from shapeproof.export.shim.storages import copied_when_written, is_copied_when_written, writes
 
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
@@ -36,14 +36,9 @@ class _Copied:
 _copies: ContextVar[dict[int, _Copied] | None] = ContextVar("copies", default=None)
 
 
-@contextlib.contextmanager
-def parameters_copied_once() -> Iterator[None]:
+def parameters_copied_once() -> AbstractContextManager[object]:
     """Inside this block, copies share the memory of parameters that no copy has written into."""
-    token = _copies.set({})
-    try:
-        yield
-    finally:
-        _copies.reset(token)
+    return bound(_copies, {})
 
 
 def copied(module: _ModuleT) -> _ModuleT:

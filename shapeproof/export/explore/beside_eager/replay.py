@@ -28,6 +28,7 @@ from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_without_data
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
 from shapeproof.export.source.errors import led_to, raised_at_run_time
@@ -119,11 +120,8 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
     if env is None:
         yield None
         return
-    mine, env.trial = env.trial, other(env.trial)
-    try:
+    with replaced(env, trial=other(env.trial)):
         yield env.trial
-    finally:
-        env.trial = mine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ if the result is unused.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Double, literal, operation, value_of
 from shapeproof.export.shim.numbers.symbols import value_range
+from shapeproof.export.shim.replaced import replaced
 
 _T = TypeVar("_T")
 wrap_node: Callable[[SymNode], Any] = sym_node.wrap_node
@@ -316,15 +317,9 @@ def _environment(node: SymNode) -> ExactShapeEnv:
     return environment  # type: ignore[no-any-return]
 
 
-@contextlib.contextmanager
-def _demanded(node: SymNode) -> Iterator[None]:
+def _demanded(node: SymNode) -> AbstractContextManager[None]:
     """Skip precondition checks inside the block: they are done."""
-    environment = _environment(node)
-    outer, environment.has_demanded = environment.has_demanded, True
-    try:
-        yield
-    finally:
-        environment.has_demanded = outer
+    return replaced(_environment(node), has_demanded=True)
 
 
 def _made(node: SymNode, expr: sympy.Basic, kind: type, function: Callable[..., Any], *others: SymNode) -> SymNode:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
@@ -28,7 +29,6 @@ from shapeproof.export.shim.process.unrun import unrecorded
 from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
-from shapeproof.export.trace.calls.mistaken import refuse_mistaken
 from shapeproof.export.trace.calls.numbers import check_numbers
 from shapeproof.export.trace.calls.plain_views import is_plain
 from shapeproof.export.trace.calls.recalled import Recalled
@@ -90,7 +90,7 @@ class Operators:
         self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
     ) -> Any:
         """Run an operator that the graph records; `note` records an operator whose result is known without a run."""
-        refuse_mistaken(func, args)
+        _refuse_mistaken(func, args)
         self.switches.note(func)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
@@ -247,6 +247,18 @@ class _Operation:
             if self._env.brought != before:
                 raise LookupError("the operator takes other sizes from data, or checks data, there")
         return _tensors((args, kwargs)), leaves(result)
+
+
+def _refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
+    """Refuse an operator that torch has wrong without elements or at a low rank, where the trace has asked about it.
+
+    `make sweep-operators` finds these. Functions of torch that call one go by a rule of decompositions.py instead.
+    """
+    known = known_of(func)
+    if known.wrong_when_empty is not None and args[0].numel() == 0:
+        raise UsageError(known.wrong_when_empty.format(func))
+    if known.least_rank is not None and args[0].dim() < known.least_rank:
+        raise UsageError(f"`{func}` expects a tensor of at least {known.least_rank} dimensions, got {args[0].dim()}")
 
 
 def _is_its_operand(env: ProofShapeEnv, func: Any, args: Any, kwargs: Any) -> bool:

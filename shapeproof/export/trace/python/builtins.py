@@ -17,6 +17,7 @@ import copy
 import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ import torch
 
 from shapeproof.export.ops.properties import BRANCHING
 from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
@@ -55,14 +57,9 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
 _functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())
 
 
-@contextlib.contextmanager
-def found_once(model: torch.nn.Module) -> Iterator[None]:
+def found_once(model: torch.nn.Module) -> AbstractContextManager[object]:
     """Inside this block, the user's functions are searched only once."""
-    token = _functions.set(users_functions(model))
-    try:
-        yield
-    finally:
-        _functions.reset(token)
+    return bound(_functions, users_functions(model))
 
 
 @contextlib.contextmanager
