@@ -159,12 +159,11 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     if any(finding.outcome is Outcome.DATA for finding in findings):
         findings = settled_by_checks(findings, found, explorer)
     extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
-    findings = [extent.named(finding) for finding in findings]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(task.eager, found, narrowed(domain, found.narrowings))
     repairs, failing = (None, []) if faults else remedied(task.eager, found, domain, findings)
-    grouped = causes(findings, repairs or (), inputs)
+    grouped = causes(findings, repairs or (), inputs, extent.named)
     bounds = (f.TRUE if each.bound is None else each.bound for each in failing)
     required = [*(cause.finding.requirement for cause in grouped), *bounds]
     help_ = helps(required, repairs or (), inputs)

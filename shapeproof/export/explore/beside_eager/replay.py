@@ -31,7 +31,7 @@ from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
-from shapeproof.export.source.errors import led_to, raised_at_run_time
+from shapeproof.export.source.errors import led_to, raised_by_sizes
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import env_of, left_in
@@ -201,7 +201,7 @@ class Eager:
             return None
         args, kwargs = self.inputs.at(point, filled=False)
         error = error_without_data(copied(self.mod), args, kwargs)
-        return error if raised_at_run_time(error) else None
+        return error if raised_by_sizes(error) else None
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""
