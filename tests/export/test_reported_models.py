@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import pytest
 import torch
@@ -266,3 +267,46 @@ def test_another_number_in_a_branch_is_another_program():
     assert report.status != "proved"
     if report.program is not None:
         assert all(agree(model, report.program.module(), (x,), may_refuse=True) for x in SIGNED)
+
+
+class _Patches(torch.nn.Module):
+    def forward(self, x):
+        return x.unfold(2, 4, 4).unfold(3, 4, 4).reshape(x.shape[0], -1, 32)
+
+
+def test_the_help_asks_for_no_more_where_the_example_has_sizes_that_are_equal_by_chance():
+    """At 8 x 8 there are as many rows of patches as channels, which `reshape` takes for their sum."""
+    shapes = ({2: Dim("h", min=1, max=400), 3: Dim("w", min=1, max=400)},)
+    report = check(_Patches(), (torch.randn(1, 2, 8, 8),), dynamic_shapes=shapes)
+    assert [found.witness for found in report.diagnostics] == [
+        {"x.shape[2]": 1, "x.shape[3]": 1},
+        {"x.shape[2]": 4, "x.shape[3]": 1},
+    ]
+    helps = [each.text for found in report.diagnostics for each in found.help]
+    assert helps == ['h = Dim("h", min=4, max=400)', 'w = Dim("w", min=4, max=400)']
+
+
+class _Shapes(torch.nn.Module):
+    def forward(self, x):
+        return {"whole": x.shape, "rest": [x * 2, (x.size(), 3)]}
+
+
+def test_a_model_may_return_a_size():
+    program = export(_Shapes(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert program.report.status == "proved"
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    for run in (program.module(), torch.export.load(file).module()):
+        got = run(torch.ones(5, 4))
+        assert (got["whole"], got["rest"][1]) == ((5, 4), ((5, 4), 3))
+
+
+class _Tuple(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_exporting() else (x * 2,)
+
+
+def test_another_container_is_a_difference_still():
+    report = check(_Tuple(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert report.status == "refuted"
