@@ -310,3 +310,56 @@ class _Tuple(torch.nn.Module):
 def test_another_container_is_a_difference_still():
     report = check(_Tuple(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
     assert report.status == "refuted"
+
+
+class _Decoding(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerDecoderLayer(8, 2, 8, batch_first=True)
+        self.decoder = torch.nn.TransformerDecoder(layer, 1)
+
+    def forward(self, x, memory):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.decoder(x, memory, tgt_mask=mask)
+
+
+def test_a_causal_mask_is_known_to_be_one():
+    """The decoder makes the mask again, and asks whether the two are equal everywhere."""
+    b = Dim("b", min=1, max=4)
+    shapes = ({0: b, 1: Dim("t", min=1, max=8)}, {0: b, 1: Dim("s", min=1, max=8)})
+    args = (torch.randn(2, 3, 8), torch.randn(2, 5, 8))
+    assert check(_Decoding().eval(), args, dynamic_shapes=shapes).status == "proved"
+
+
+_NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (lambda n: torch.full((n, n), 2.5).triu(1), lambda n: torch.full((n, n), 2.5, dtype=torch.float32).triu(1), 1),
+        (lambda n: torch.full((n,), 3), lambda n: torch.full((n,), 3), 1),
+        (lambda n: torch.full((n, n), 2.5).triu(1), lambda n: torch.full((n, n), 2.5).triu(), 0),
+        (lambda n: torch.full((n, n), 2.5), lambda n: torch.full((n, n), 2.5).double(), 0),
+        (lambda n: torch.full((n,), _NAN), lambda n: torch.full((n,), _NAN), 0),
+        (lambda n: torch.full((n, n), _NAN).tril(), lambda n: torch.full((n, n), _NAN).tril(), 0),
+    ],
+)
+def test_equal_masks_are_known_as_such_if_no_element_is_nan(one, other, equal):
+    class Asks(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if bool((one(x.shape[0]) == other(x.shape[0])).all()) else x
+
+    report = check(Asks(), (torch.randn(5),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert report.status == ("proved" if equal else "refuted")
+
+
+def test_a_mask_that_is_written_into_is_another_one():
+    class Asks(torch.nn.Module):
+        def forward(self, x):
+            one, other = (torch.full((x.shape[0], x.shape[0]), 1.0).triu() for _ in range(2))
+            other[0] = x[0]
+            return x * 2 if bool((one == other).all()) else x
+
+    shapes = ({0: (n := Dim("n", min=1, max=9)), 1: n},)
+    assert check(Asks(), (torch.randn(5, 5),), dynamic_shapes=shapes).status == "refuted"
