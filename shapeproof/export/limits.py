@@ -29,6 +29,9 @@ SMALL_POINTS = 8
 OBLIVIOUS_ROUNDS = 2
 """How often a domain is explored again on torch's general path, where the path of the traced point did not serve it."""
 
+CHANCE_ROUNDS = 2
+"""How often a point at which sizes are equal by chance is given up for another one."""
+
 CHECKS_TO_STATE = 4
 """The most checks on data that are tried as help: each try explores the data side of the domain again."""
 

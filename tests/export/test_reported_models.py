@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import pytest
 import torch
@@ -266,3 +267,99 @@ def test_another_number_in_a_branch_is_another_program():
     assert report.status != "proved"
     if report.program is not None:
         assert all(agree(model, report.program.module(), (x,), may_refuse=True) for x in SIGNED)
+
+
+class _Patches(torch.nn.Module):
+    def forward(self, x):
+        return x.unfold(2, 4, 4).unfold(3, 4, 4).reshape(x.shape[0], -1, 32)
+
+
+def test_the_help_asks_for_no_more_where_the_example_has_sizes_that_are_equal_by_chance():
+    """At 8 x 8 there are as many rows of patches as channels, which `reshape` takes for their sum."""
+    shapes = ({2: Dim("h", min=1, max=400), 3: Dim("w", min=1, max=400)},)
+    report = check(_Patches(), (torch.randn(1, 2, 8, 8),), dynamic_shapes=shapes)
+    assert [found.witness for found in report.diagnostics] == [
+        {"x.shape[2]": 1, "x.shape[3]": 1},
+        {"x.shape[2]": 4, "x.shape[3]": 1},
+    ]
+    helps = [each.text for found in report.diagnostics for each in found.help]
+    assert helps == ['h = Dim("h", min=4, max=400)', 'w = Dim("w", min=4, max=400)']
+
+
+class _Shapes(torch.nn.Module):
+    def forward(self, x):
+        return {"whole": x.shape, "rest": [x * 2, (x.size(), 3)]}
+
+
+def test_a_model_may_return_a_size():
+    program = export(_Shapes(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert program.report.status == "proved"
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    for run in (program.module(), torch.export.load(file).module()):
+        got = run(torch.ones(5, 4))
+        assert (got["whole"], got["rest"][1]) == ((5, 4), ((5, 4), 3))
+
+
+class _Tuple(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_exporting() else (x * 2,)
+
+
+def test_another_container_is_a_difference_still():
+    report = check(_Tuple(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert report.status == "refuted"
+
+
+class _Decoding(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerDecoderLayer(8, 2, 8, batch_first=True)
+        self.decoder = torch.nn.TransformerDecoder(layer, 1)
+
+    def forward(self, x, memory):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.decoder(x, memory, tgt_mask=mask)
+
+
+def test_a_causal_mask_is_known_to_be_one():
+    """The decoder makes the mask again, and asks whether the two are equal everywhere."""
+    b = Dim("b", min=1, max=4)
+    shapes = ({0: b, 1: Dim("t", min=1, max=8)}, {0: b, 1: Dim("s", min=1, max=8)})
+    args = (torch.randn(2, 3, 8), torch.randn(2, 5, 8))
+    assert check(_Decoding().eval(), args, dynamic_shapes=shapes).status == "proved"
+
+
+_NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (lambda n: torch.full((n, n), 2.5).triu(1), lambda n: torch.full((n, n), 2.5, dtype=torch.float32).triu(1), 1),
+        (lambda n: torch.full((n,), 3), lambda n: torch.full((n,), 3), 1),
+        (lambda n: torch.full((n, n), 2.5).triu(1), lambda n: torch.full((n, n), 2.5).triu(), 0),
+        (lambda n: torch.full((n, n), 2.5), lambda n: torch.full((n, n), 2.5).double(), 0),
+        (lambda n: torch.full((n,), _NAN), lambda n: torch.full((n,), _NAN), 0),
+        (lambda n: torch.full((n, n), _NAN).tril(), lambda n: torch.full((n, n), _NAN).tril(), 0),
+    ],
+)
+def test_equal_masks_are_known_as_such_if_no_element_is_nan(one, other, equal):
+    class Asks(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if bool((one(x.shape[0]) == other(x.shape[0])).all()) else x
+
+    report = check(Asks(), (torch.randn(5),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert report.status == ("proved" if equal else "refuted")
+
+
+def test_a_mask_that_is_written_into_is_another_one():
+    class Asks(torch.nn.Module):
+        def forward(self, x):
+            one, other = (torch.full((x.shape[0], x.shape[0]), 1.0).triu() for _ in range(2))
+            other[0] = x[0]
+            return x * 2 if bool((one == other).all()) else x
+
+    shapes = ({0: (n := Dim("n", min=1, max=9)), 1: n},)
+    assert check(Asks(), (torch.randn(5, 5),), dynamic_shapes=shapes).status == "refuted"

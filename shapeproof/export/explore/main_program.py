@@ -10,12 +10,15 @@ from collections.abc import Mapping
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.as_main import as_main
 from shapeproof.export.explore.inferred.scout import Scout
 from shapeproof.export.explore.judge import Judge
+from shapeproof.export.limits import CHANCE_ROUNDS
+from shapeproof.export.trace.trial import Step
 from shapeproof.solver.facts import Facts
 
 
@@ -118,12 +121,18 @@ class MainProgram:
 
     def _trace_apart(self, domain: Facts, point: dict[str, int] | None) -> Traced:
         """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
-        first = self._attempts.at(domain, point, self._oblivious)
-        chance = [step for step in first.trial.size_steps if step.overrules and step.decision.equated is not None]
-        apart = domain.assuming(*(f.negate(step.decision.taken) for step in chance))
-        point = self._attempts.sizes.generic(apart) if len(apart.formulas) > len(domain.formulas) else None
-        other = first if point is None else self._attempts.at(domain, point, self._oblivious)
-        return first if other.program is None else other
+        best = self._attempts.at(domain, point, self._oblivious)
+        apart = domain
+        for _ in range(CHANCE_ROUNDS):
+            chance = [step.decision.taken for step in best.trial.size_steps if _is_by_chance(step)]
+            needed = [each.taken for each in best.trial.decisions if each.kind is Kind.ASSERTED]
+            apart = apart.assuming(*needed, *map(f.negate, chance))
+            point = self._attempts.sizes.generic(apart) if chance else None
+            other = best if point is None else self._attempts.at(domain, point, self._oblivious)
+            if point is None or other.program is None:
+                break
+            best = other
+        return best
 
     def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
         """Trace at a generic point that takes the example's decisions, except those that pin a size to the example's.
@@ -153,6 +162,12 @@ class MainProgram:
             if other.program is not None:
                 return other
         raise failed.error or RuntimeError("the model cannot be traced")
+
+
+def _is_by_chance(step: Step) -> bool:
+    """True if torch takes an equality of sizes that its general path, or the other side of its branch, does not."""
+    of_torch = step.decision.kind is Kind.BRANCH and step.decision.operator is not None
+    return step.decision.equated is not None and (step.overrules or of_torch)
 
 
 def _alike(region: Facts, example: Mapping[str, int]) -> Facts:

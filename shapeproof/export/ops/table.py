@@ -81,7 +81,7 @@ class Operator:
         drops: it is a dropout: without effect, eager returns the operand itself.
         in_order: its result has the elements of its operand, in order.
         unchanged: its result has the sizes, strides and elements of its operand.
-        moves: it moves elements of its operands, or returns their positions, and computes nothing.
+        moves: each element of its result is one of its operands', their position, a number that it is given, or 0.
         resizes_image: its result has the elements of its operand, an image, if the sizes asked for are the image's.
         rounds_once: it rounds each element of its result once, so the layout of an operand makes no difference to it.
         broadcasts: the position of an operand that is broadcast to the operand that is mutated.
@@ -190,6 +190,8 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
     **_each("reflection_pad1d reflection_pad2d reflection_pad3d", copies=Copies("padding")),
     **_each("replication_pad1d replication_pad2d replication_pad3d", copies=Copies("padding")),
     **_each("flip.default take.default", values=values.elements_of("self")),
+    **_each("triu.default tril.default", moves=True),
+    "all.default": Operator(values=values.every),
     "roll.default": Operator(values=values.elements_of("self"), shape=ShapeFunction(shapes.rolled, dtypes.of_operand)),
     **_each("masked_fill.Scalar masked_fill.Tensor", values=values.elements_of("self", "value")),
     "cat.default": Operator(
@@ -266,7 +268,8 @@ _REDUCTIONS: Mapping[str, Operator] = {
 
 _FILLED = ShapeFunction(shapes.asked, dtypes.filled, Layout.NONE)
 _FACTORIES: Mapping[str, Operator] = {
-    **_each("full.default full_like.default new_full.default", values=values.filled_with("fill_value")),
+    "full.default": Operator(values=values.filled_with("fill_value"), moves=True),
+    **_each("full_like.default new_full.default", values=values.filled_with("fill_value")),
     "scalar_tensor.default": Operator(values=values.filled_with("s")),
     **_each("zeros.default zeros_like.default", values=values.constantly(0)),
     **_each("ones.default ones_like.default", values=values.constantly(1)),
@@ -312,7 +315,8 @@ _ARITHMETIC: Mapping[str, Operator] = {
     **_each("logical_and.default logical_or.default", shape=_OF_BOOLS),
     "pow.Tensor_Scalar": Operator(shape=ShapeFunction(shapes.power, of_floats("self"))),
     **_each("eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor", shape=_COMPARISON),
-    **_each("eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", shape=_COMPARISON),
+    "ne.Scalar": Operator(values=values.is_nonzero, shape=_COMPARISON),
+    **_each("eq.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", shape=_COMPARISON),
     **_each("relu.default relu6.default silu.default gelu.default sigmoid.default tanh.default", elementwise=True),
     **_each("hardswish.default hardsigmoid.default leaky_relu.default elu.default mish.default", elementwise=True),
     **_each("hardtanh.default selu.default softplus.default hardshrink.default", elementwise=True),

@@ -220,6 +220,23 @@ def constantly(value: int) -> Rule:
     return lambda _call, _bounds: span(value, value)
 
 
+def every(call: Call, _: Bounds) -> Span:
+    """`all` of bools: true where each is known to be, and where there is none."""
+    source = call.tensor("self")
+    return ANYTHING if source is None or source.dtype != "torch.bool" else Span(source.content.low, constant(1))
+
+
+def is_nonzero(call: Call, bounds: Bounds) -> Span:
+    """`x != 0`, which `bool(x)` asks: true where no element can be 0."""
+    source = call.tensor("self")
+    if source is None or source.dtype not in INTEGRAL or call.arguments.get("other") not in {constant(0), False}:
+        return ANYTHING
+    low, high = source.content.low, source.content.high
+    least = None if low is None else bounds(low).lower
+    greatest = None if high is None else bounds(high).upper
+    return span(1, 1) if (least or 0) > 0 or (greatest or 0) < 0 else ANYTHING
+
+
 def arange(call: Call, bounds: Bounds) -> Span:
     """`arange`: from the start up or down to the end, which is excluded.
 

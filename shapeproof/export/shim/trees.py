@@ -30,6 +30,19 @@ def flattened(tree: Any) -> tuple[list[Any], Hashable]:
     return pytree.tree_flatten(tree)
 
 
+def sizes_as_tuples(tree: Any) -> Any:
+    """Return a nested structure with a tuple for each torch.Size, as torch's modules give it.
+
+    >>> sizes_as_tuples([torch.Size([2]), (3,)])
+    [(2,), (3,)]
+    """
+    return pytree.tree_map(lambda leaf: tuple(leaf) if _is_size(leaf) else leaf, tree, is_leaf=_is_size)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, torch.Size)
+
+
 def sized_as(spec: Any) -> Callable[[Any], Any] | None:
     """A function that has each torch.Size of this structure be one again, which torch's modules give as tuples.
 

@@ -23,7 +23,7 @@ from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.call import Running
+from shapeproof.export.ops.call import Running, span
 from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
@@ -181,6 +181,8 @@ class SizeSymbols(ExactShapeEnv):
         known, listed = known_of(func), results if isinstance(results, tuple | list) else (results,)
         self._contents.forget(schemas.written(func, args, kwargs))
         self.numbering.note(func, args, kwargs, listed)
+        if func is torch.ops.aten.eq.Tensor and self.numbering.are_equal(*args):
+            self._contents.note(listed[0], span(1, 1))
         whole = any(isinstance(each, torch.Tensor) and str(each.dtype) in INTEGRAL for each in listed)
         if known.sizes is None and not (known.values and whole):
             return

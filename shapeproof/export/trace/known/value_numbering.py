@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,7 @@ class Numbering:
         self._unlike = 0
         self._taken: dict[Hashable, Term] = {}
         self._counts: dict[int, Hashable] = {}
+        self._ordered: set[int] = set()
 
     def of(self, tensor: torch.Tensor) -> int:
         """Return the present number of a tensor."""
@@ -68,10 +70,12 @@ class Numbering:
         if not _is_function(func) and not (_reduces(func) and _whole(results)):
             self._unlike += 1
             return
-        call = self._call(func, args, kwargs)
+        ordered = known_of(func).moves and self._are_ordered(func, args, kwargs)
         for index, result in enumerate(results):
             if isinstance(result, torch.Tensor):
+                call = self._call(func, args, kwargs, result)
                 self._note(result, self._by_call.setdefault((index, call), next(self._fresh)))
+                self._ordered |= {self.of(result)} if ordered else set()
         if _counts(func, args, results):
             self._counts[self.of(results[0])] = "count", self.of(args[0])
 
@@ -86,8 +90,24 @@ class Numbering:
         writings, unlike = self.mark()
         if writings > mark[0]:
             return False
-        number = self._by_call.get((0, self._call(func, args, kwargs)))
+        number = self._by_call.get((0, self._call(func, args, kwargs, result)))
         return unlike > mark[1] or known_of(func).unchanged or number == self._noted.get(result, (None, None))[0]
+
+    def are_equal(self, one: Any, other: Any) -> bool:
+        """True if each element of a tensor equals the one in its place in another tensor: none of them is nan."""
+        both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        return both and self.of(one) == self.of(other) and self._is_ordered(one)
+
+    def _are_ordered(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """True if no element that an operator is given is nan."""
+        given = schemas.by_name(func, args, kwargs).values()
+        listed = [part for value in given for part in (value if isinstance(value, tuple | list) else (value,))]
+        return all(map(self._is_ordered, listed))
+
+    def _is_ordered(self, value: Any) -> bool:
+        if isinstance(value, torch.Tensor):
+            return str(value.dtype) in INTEGRAL or self.of(value) in self._ordered
+        return not isinstance(value, torch.SymFloat | complex) and not (isinstance(value, float) and math.isnan(value))
 
     def taken(self, running: Running, fresh: Callable[[], Term]) -> Term:
         """Return the number that an operator takes from data: the same one as before if the operands are the same."""
@@ -108,8 +128,15 @@ class Numbering:
         alike = [[self._read(size) for size in named[name].shape] for name in ("self", known.counts)]
         return ("count", self.of(named[known.counts])) if alike[0] == alike[1] else None
 
-    def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, ...]:
-        return (func, *((name, self._key(value)) for name, value in schemas.by_name(func, args, kwargs).items()))
+    def _call(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor | None = None
+    ) -> tuple[Hashable, ...]:
+        """Return the key of a call; a tensor that it makes of numbers has its dtype and device, asked for or not."""
+        named = schemas.by_name(func, args, kwargs)
+        factory = made is not None and not any(isinstance(value, torch.Tensor) for value in named.values())
+        told = () if made is None or not factory else (made.dtype, made.device)
+        kept = {name: value for name, value in named.items() if not (factory and name in _OPTIONS)}
+        return (func, *told, *((name, self._key(value)) for name, value in kept.items()))
 
     def _key(self, value: Any) -> Hashable:
         """Return the key of an argument; a tensor's key has its strides: another loop order may round differently."""
@@ -129,6 +156,10 @@ class Numbering:
     def _writes(self, tensor: torch.Tensor) -> list[tuple[StorageWeakRef, int]]:
         """Return the storages of a tensor, and the number of writes into each."""
         return [(storage, self._written.get(storage, 0)) for storage in storages(tensor)]
+
+
+_OPTIONS = frozenset({"dtype", "device", "pin_memory"})
+"""Options that say nothing of the elements that the result's dtype and device do not."""
 
 
 @functools.cache
