@@ -158,3 +158,15 @@ def test_every_form_of_a_program_computes_as_eager_does(name):
         module = form.module()
         for args in inputs:
             assert run(module, *args) == run(model, *args), args
+
+
+@pytest.mark.parametrize("factor", ["math.copysign(1.0, y.item())", "1 if math.isfinite(y.item()) else 2"])
+def test_a_branch_on_a_double_is_refused_with_numbers_for_each_answer(factor):
+    """The first point had 0 for the number, a smaller point a double: the search for the smallest then raised."""
+    example = (EXAMPLE, torch.tensor(0.5, dtype=torch.float64))
+    report = check(
+        model_of(f"return x * ({factor})", data=True), example, dynamic_shapes=({0: Dim("h", min=0, max=5)}, None)
+    )
+    (found,) = report.diagnostics
+    assert found.id == "data-dependent"
+    assert {note.label for note in found.notes} >= {"true at", "false at"}

@@ -109,7 +109,7 @@ BIT_FOR_BIT = {
 
 
 @pytest.mark.parametrize("name", BIT_FOR_BIT)
-@given(st.data(), st.integers(0, 70), st.sampled_from((None, torch.float32, torch.float64)))
+@given(st.data(), st.integers(-6, 70), st.sampled_from((None, torch.float32, torch.float64)))
 def test_what_is_made_of_a_length_is_eagers_to_the_last_bit(name, data, length, dtype):
     eager, others = BIT_FOR_BIT[name]
     args = (length, *map(data.draw, others))

@@ -224,6 +224,8 @@ def _least(measure: Term, facts: Facts, best: Point) -> Point:
             break
         if point is None:
             low = middle + 1
+        elif any(isinstance(point.get(name), float) for name in measure.symbols):
+            break  # a double stays as it was found
         else:
             best, high = point, evaluate(measure, point)
     facts.learn(le(measure, high))

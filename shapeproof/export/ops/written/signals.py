@@ -80,15 +80,17 @@ def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
 
 
 def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
-    """Return torch.fft.rfftfreq for any number of samples.
+    """Return torch.fft.rfftfreq for any number of samples: halves are rounded to 0, so -1 and 1 have one frequency.
 
-    >>> rfftfreq(4)
-    tensor([0.0000, 0.2500, 0.5000])
+    >>> rfftfreq(4), rfftfreq(-1)
+    (tensor([0.0000, 0.2500, 0.5000]), tensor([-0.]))
     """
-    torch._check(n >= 0, lambda: "upper bound and lower bound inconsistent with step sign")  # noqa: SLF001
-    index = torch.arange(n // 2 + 1, **_real(options))
-    of_none = torch.arange(n // 2 + 1) < 1 - n  # 0 / 0
-    return torch.where(of_none, torch.nan, index * (1.0 / (torch.sym_max(n, 1) * d)))
+    count = torch.sym_max(n, 0) // 2 - torch.sym_max(-n, 0) // 2 + 1
+    torch._check(count >= 0, lambda: "a tensor has no negative dimension")  # noqa: SLF001
+    index = torch.arange(count, **_real(options))
+    of_none = torch.arange(count) < 1 - n * n  # 0 / 0
+    samples = torch.sym_max(n, 1) - 2 * torch.sym_max(torch.sym_min(-n, 1), 0)  # below 0 only -1 has a frequency
+    return torch.where(of_none, torch.nan, index * (1.0 / (samples * d)))
 
 
 def hamming_window(
