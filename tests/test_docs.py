@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+from shapeproof.export.report import explain
 from tests.documents import examples, run
 
 ROOT = Path(__file__).parents[1]
@@ -36,14 +38,14 @@ def test_no_placeholder_is_left(page):
 
 
 def emitted_ids():
-    """The ids that the code can give a diagnostic: each `id="..."`, and what `_identify` returns."""
+    """The ids that the code can give a diagnostic: each `id="..."`, and those of outcomes and of required formulas."""
+    yield from explain.IDS.values()
     for path in (ROOT / "shapeproof").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "id" and isinstance(node.value, ast.Constant):
                 yield node.value.value
-            if isinstance(node, ast.FunctionDef) and node.name == "_identify":
-                returned = [part for stmt in ast.walk(node) if isinstance(stmt, ast.Return) for part in ast.walk(stmt)]
-                yield from (part.value for part in returned if isinstance(part, ast.Constant))
+    returned = ast.walk(ast.parse(inspect.getsource(explain.id_of_form)))
+    yield from (each.value.value for each in returned if isinstance(each, ast.Return))
 
 
 def test_every_diagnostic_has_a_page_and_every_page_a_row():

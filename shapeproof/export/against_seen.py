@@ -21,13 +21,12 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.from_seen import difference, parameters
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.report.report import Report
-from shapeproof.export.serving import bounds, of_memory
+from shapeproof.export.serving import bounds, contained, of_memory
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind, Slot, size_names
 from shapeproof.seen.joint import Joint
 from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.relations import relations
-from shapeproof.seen.text import all_seen_are
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 from shapeproof.wording import values_text
@@ -154,15 +153,8 @@ class _Against:
 
     def known_of_all(self) -> str:
         """A sentence that all seen inputs are served, if that is proved; else one that lists the unknown conditions."""
-        number, exact = self.joint.distinct
-        total = str(number) if exact else f"about {number}"
         open_ = [format_formula(each, rename=self.inputs.user_names) for each in self._open()]
-        if not open_:
-            return f"{all_seen_are(total)} declared and served: proved of their bounds and relations"
-        if exact:
-            return f"{all_seen_are(total)} declared and served: each was tried"
-        kept = len(self.joint.points)
-        return f"{kept} inputs of {total} seen are served; of the others it is not known that {', '.join(open_)}"
+        return contained(self.joint, open_, "declared and served")
 
     def _open(self) -> Iterator[Formula]:
         """The conditions on sizes that are not proved for all seen inputs."""

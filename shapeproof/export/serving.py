@@ -6,6 +6,7 @@ the program serves all seen inputs is proved from the bounds and relations of th
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.declare.from_seen import Profile, declare_seen, symbol_names
+from shapeproof.export.declare.from_seen import Profile, declare_seen, number_seen, symbol_names
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.declare.sources import Sources, declare_sources
 from shapeproof.export.limits import ATTEMPTS
@@ -52,16 +53,17 @@ def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
     Raises:
         UsageError: an entry is invalid; the message names it.
     """
+    declaring = functools.partial(declare, mod, args, kwargs)
     if isinstance(dynamic_shapes, Seen):
-        inputs, profile = declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where)
+        inputs, profile = declare_seen(mod, declaring, dynamic_shapes, constraints, where)
         if profile.others:
             messages = (f"an input that was seen is not served: {each}" for each in profile.others)
             lost = tuple(Diagnostic(id="seen", message=message) for message in messages)
             return Report("refuted", lost, inputs=inputs.shapes)
         return _Profiled(verify, inputs, profile, symbol_names(inputs, profile)).served()
     if isinstance(dynamic_shapes, Sources):
-        return verify(declare_sources(mod, args, kwargs, dynamic_shapes, constraints, where))
-    return verify(declare(mod, args, kwargs, dynamic_shapes, constraints, where))
+        return verify(declare_sources(declaring, dynamic_shapes, constraints, where))
+    return verify(declaring(dynamic_shapes, constraints, where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class _Profiled:
         report = replace(report, seen=tuple(self._beside(report)))
         if report.program is None:
             return report
-        number = self.profile.number
+        number = number_seen(self.profile.joint)
         notes = [f"needed, and true of all {number} inputs seen: {self._text(each.formula)}" for each in needed]
         if report.status == "proved":  # an undecided condition may be refused at run time, whatever the domain says
             notes.append(self._contained(report))
@@ -144,10 +146,8 @@ class _Profiled:
 
     def _declaring(self, chosen: Sequence[Relation]) -> Inputs:
         """Return the inputs with the relations declared."""
-        more = tuple(
-            Declaration(each.formula, Origin(f"{self._text(each.formula)} in all {self.profile.number} inputs seen"))
-            for each in chosen
-        )
+        where = f"in all {number_seen(self.profile.joint)} inputs seen"
+        more = tuple(Declaration(each.formula, Origin(f"{self._text(each.formula)} {where}")) for each in chosen)
         domain = self.inputs.domain
         return replace(self.inputs, domain=Domain(domain.symbols, (*domain.declarations, *more)))
 
@@ -156,19 +156,22 @@ class _Profiled:
 
     def _contained(self, report: Report) -> str:
         """A sentence about whether all seen inputs are served, and how that is known."""
-        joint, seen = self.profile.joint, self.profile.number
-        number, exact = joint.distinct
+        joint = self.profile.joint
         required = () if report.program is None else report.program.contract.formulas
         facts = Facts([*bounds(joint, self.names), *(each.formula for each in self._relations())])
-        open_ = [formula for formula in required if not implied(formula, facts)]
-        but = of_memory(report, alike=self.profile.one_layout)
-        if not open_:
-            return f"{all_seen_are(seen)} served: proved of their bounds and relations{but}"
-        if exact:
-            return f"{all_seen_are(number)} served: each was tried{but}"
-        what = ", ".join(map(self._text, open_))
-        kept = len(joint.points)
-        return f"the {kept} inputs kept of {seen} seen are served; of the others it is not known that {what}{but}"
+        open_ = [self._text(formula) for formula in required if not implied(formula, facts)]
+        return contained(joint, open_, "served") + of_memory(report, alike=self.profile.one_layout)
+
+
+def contained(joint: Joint, open_: Sequence[str], what: str) -> str:
+    """Say of seen inputs what is known of all of them; `open_`: the conditions that are not known to hold."""
+    seen, (_, exact) = number_seen(joint), joint.distinct
+    if not open_:
+        return f"{all_seen_are(seen)} {what}: proved of their bounds and relations"
+    if exact:
+        return f"{all_seen_are(seen)} {what}: each was tried"
+    kept = f"the {len(joint.points)} inputs kept of {seen} seen are {what}"
+    return f"{kept}; of the others it is not known that {', '.join(open_)}"
 
 
 def of_memory(report: Report, *, alike: bool) -> str:

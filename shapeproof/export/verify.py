@@ -101,15 +101,8 @@ def verified(  # noqa: PLR0913 - what the user gave
     seeds = torch.random.fork_rng(devices=())  # a model may seed
     with _in_a_sentence(mod, inputs), found_once(mod), parameters_copied_once(), seeds:
         report = _reported(task, trace, splitting=splitting)
-        report = offering_return(report, task.missed, functools.partial(_returning, task))
+        report = offering_return(report, task.missed, lambda told: _by_one_program(task, returning(mod, told), inputs))
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
-
-
-def _returning(task: _Task, arguments: Sequence[str]) -> Report:
-    """Return the verdict on the model that returns some of its inputs beside its result."""
-    mod = returning(task.mod, arguments)
-    trace = functools.partial(tracer.trace, mod, task.inputs)
-    return _reported(replace(task, mod=mod), trace, splitting=False)
 
 
 @contextlib.contextmanager
@@ -166,12 +159,11 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     if any(finding.outcome is Outcome.DATA for finding in findings):
         findings = settled_by_checks(findings, found, explorer)
     extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
-    findings = [extent.named(finding) for finding in findings]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(task.eager, found, narrowed(domain, found.narrowings))
     repairs, failing = (None, []) if faults else remedied(task.eager, found, domain, findings)
-    grouped = causes(findings, repairs or (), inputs)
+    grouped = causes(findings, repairs or (), inputs, extent.named)
     bounds = (f.TRUE if each.bound is None else each.bound for each in failing)
     required = [*(cause.finding.requirement for cause in grouped), *bounds]
     help_ = helps(required, repairs or (), inputs)
@@ -232,11 +224,11 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
         warnings.append(unexplored(*done.unexplored, task.inputs))
     report = together(task.inputs, done, [*errors, *warnings])
     if isinstance(report.program, Regions):
-        report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_cond, task))
+        report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_one_program, task))
     return report
 
 
-def _by_cond(task: _Task, mod: torch.nn.Module, inputs: Inputs) -> Report:
-    """Return the verdict on the programs of a split model as branches of one module."""
+def _by_one_program(task: _Task, mod: torch.nn.Module, inputs: Inputs) -> Report:
+    """Return the verdict on another module in place of the model."""
     trace = functools.partial(tracer.trace, mod, inputs)
     return _reported(replace(task, mod=mod, inputs=inputs), trace, splitting=False)

@@ -29,7 +29,7 @@ from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import remember_proof, unproved
-from shapeproof.export.explore.beside_eager.corners import FILLS
+from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.explore.beside_eager.kernels import operator_diagnostic
 from shapeproof.export.ops import schemas
 from shapeproof.export.report.report import Report
@@ -221,7 +221,7 @@ def _against_schema(operator: Any, inputs: Inputs, fakes: Sequence[Program]) -> 
 def _accepted(operator: Any, inputs: Inputs, point: dict[str, int]) -> tuple[Any, dict[str, Any]]:
     """Return inputs at a point that the operator accepts, if some do: opcheck takes an error on data for a finding."""
     given = inputs.at(point, filled=True)
-    for fill in (lambda tensor: tensor, *FILLS):
+    for fill in DATA:
         args, kwargs = map_tensors(given, fill)
         named = by_schema(operator, kwargs)
         if replay.outcome(operator, *copy.deepcopy((args, named)))[1] is None:

@@ -16,7 +16,9 @@ _CONSTANTS = st.sampled_from(("0.1", "0.3", "2.5", "3.0", "-0.0", "1.0", "-1.5",
 _INTEGERS = st.sampled_from(("h", "w", "h + 1", "h * w", "h - w", "3", "2"))
 _BINARY = st.sampled_from(("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}"))
 _PAIRS = st.sampled_from(("min({}, {})", "max({}, {})"))
-_UNARY = st.sampled_from(("-({})", "abs({})", "round({}, 1)", "round({}, 2)", "({}) ** 2", "math.sqrt({})"))
+_UNARY = st.sampled_from(
+    ("-({})", "abs({})", "round({}, 1)", "round({}, 2)", "({}) ** 2", "math.pow({}, 3)", "math.sqrt({})")
+)
 _TO_INTEGER = st.sampled_from(("int({})", "math.floor({})", "math.ceil({})", "round({})", "math.trunc({})"))
 _COMPARING = st.sampled_from(("<", "<=", "==", "!=", ">", ">="))
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from shapeproof.export.build.static.masked_rows import ROWS
 from shapeproof.export.build.static.masked_values import VALUES
-from shapeproof.export.build.static.masking import Given
+from shapeproof.export.build.static.masking import Given, Operand
 
 COUNT, ALL = torch.tensor(3), torch.tensor(6)
 
 
 def operand(*sizes, dtype=torch.float32, count=COUNT):
     """An operand whose first dim varies, or none."""
-    return SimpleNamespace(value=torch.ones(*sizes).to(dtype), dims={} if count is None else {0: count})
+    return Operand(torch.ones(*sizes).to(dtype), {} if count is None else {0: count})
 
 
 def calls():

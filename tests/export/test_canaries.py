@@ -345,7 +345,7 @@ def test_deferred_assertions_go_into_the_graph_after_their_last_symbol():
 
 
 def test_without_guards_the_exporter_consults_only_the_stub():
-    """shape_env.produce_guards and no_constraints.py rely on it: nothing else of torch finds a violation."""
+    """shape_env.produce_guards relies on it: nothing else of torch finds a violation."""
     shapes = {"x": {0: Dim("b", min=3, max=8)}}
     _, env, _ = trace(module(lambda x: x + 1 if x.shape[0] == 4 else x), (torch.ones(4),), shapes)
     assert env.nothing.consulted == ["solve", "forced_specializations", "prettify_results"]

@@ -62,7 +62,7 @@ def test_a_derived_dim_is_a_function_of_its_root():
 
 
 def test_hints_say_what_they_are():
-    """tracing.is_static_hint, .must_stay_dynamic and .hint_bounds rely on it."""
+    """dims.read, .must_stay_dynamic and .declaration_text rely on it."""
     assert [hint.type for hint in (Dim.AUTO, Dim.DYNAMIC, Dim.STATIC)] == [
         _DimHintType.AUTO,
         _DimHintType.DYNAMIC,

@@ -11,13 +11,14 @@ import operator
 import pytest
 import sympy
 import torch
+from torch._higher_order_ops.while_loop import while_loop_fake_tensor_mode, while_loop_stack_output_op
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import Dim
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from shapeproof.export.shim.numbers.conditions import UNREADABLE
+from shapeproof.export.shim.numbers.symbols import UNREADABLE
 
 N = Dim("n", min=0, max=9)
 
@@ -177,3 +178,16 @@ def test_dynamo_raises_its_own_exception_where_a_branch_of_cond_fails():
 
     with pytest.raises(UNREADABLE):
         torch.cond(torch.tensor(True), failing, torch.neg, (torch.ones(3),))
+
+
+def test_a_loop_that_keeps_its_rounds_keeps_one_row_at_least_and_draws_their_number_in_its_fake():
+    """callers.rounds states it of the symbol that is drawn there."""
+    assert "n_iter = _create_unbacked_symint(" in inspect.getsource(while_loop_fake_tensor_mode)
+    for rounds in (0, 1, 3):
+        kept = while_loop_stack_output_op(
+            lambda i: i < rounds,  # noqa: B023 - called in this round alone
+            lambda i: (i + 1,),
+            (torch.tensor(0),),
+            (),
+        )
+        assert kept[0].shape[0] == max(rounds, 1)

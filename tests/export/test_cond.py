@@ -1,9 +1,10 @@
-"""Branches of torch.cond on sizes: each is compared where it is taken."""
+"""Branches of torch.cond on sizes, each compared where it is taken; the rounds of torch.while_loop."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch._higher_order_ops import while_loop
 from torch.export import Dim
 
 from shapeproof.export import OutsideDomain, check
@@ -231,3 +232,29 @@ def test_bodies_that_slice_other_rows_are_not_the_same():
     assert bodies.same_body(_slicing(0, end), _slicing(), no)
     assert bodies.same_body(_slicing(), _slicing(0, end), no)
     assert not any(bodies.same_body(_slicing(*rows), _slicing(), no) for rows in ((1, end), (0, 3), (0, end, 2)))
+
+
+class Repeats(torch.nn.Module):
+    """A loop over a layer whose parameters require gradients: torch keeps a row for each round."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__()
+        self.layer, self.rounds = torch.nn.Linear(3, 3), rounds
+
+    def forward(self, x):
+        def going_on(i, _):
+            return i < self.rounds
+
+        def one_round(i, y):
+            return i + 1, self.layer(y)
+
+        return while_loop(going_on, one_round, (torch.tensor(0), x))[1]
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(0, marks=pytest.mark.thorough)])
+def test_the_rounds_that_a_loop_keeps_for_gradients_need_no_check(rounds):
+    mod = Repeats(rounds)
+    report = check(mod, (torch.randn(3, 3),), dynamic_shapes=({0: Dim("n", min=0, max=6)},))
+    assert report.status == "proved", str(report)
+    program = report.program.module()
+    assert all(agree(mod, program, (torch.randn(n, 3),)) for n in range(7))

@@ -422,3 +422,43 @@ def test_an_attribute_with_the_name_of_a_builtin_is_read_as_it_is():
             return x.to(dtype=torch.float) * float(x.shape[0])
 
     assert check(Model(), (torch.randn(3),), dynamic_shapes=({0: Dim("n")},)).status == "proved"
+
+
+def to_the_power_of_twenty(x):
+    """As a float, a number of more than 53 bits is rounded; as an integer it is not."""
+    return x.new_ones(3) * (math.pow(x.shape[0], 20) % 7)
+
+
+def of_plain_numbers(x):
+    """8.0, where torch's exporter would give 8."""
+    return x.new_full((2,), math.pow(2, 3) / 3 + math.sqrt(x.shape[0])), torch.full((2,), math.pow(2, 3))
+
+
+@pytest.mark.parametrize("forward", [to_the_power_of_twenty, of_plain_numbers])
+def test_a_power_of_math_is_one_of_floats(forward):
+    mod = type("Model", (torch.nn.Module,), {"forward": staticmethod(forward)})()
+    program = export(mod, (torch.randn(4, 2),), dynamic_shapes=({0: Dim("n", min=0, max=8)},))
+    assert all(agree(mod, program.module(), (torch.randn(n, 2),)) for n in range(9))
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda x, y: max(x.sum(), y.sum()),
+        lambda x, y: min([x.sum(), y.sum(), x.mean()]),
+    ],
+    ids=["max", "min of a list"],
+)
+def test_the_larger_of_two_tensors_is_pythons(forward):
+    """`max(8.0, nan)` is 8.0, and `max(nan, 8.0)` is nan: torch's exporter makes both nan."""
+    mod = type("Model", (torch.nn.Module,), {"forward": staticmethod(forward)})()
+    rows = {0: Dim("n", min=1, max=9)}
+    run = export(mod, (torch.randn(3, 2), torch.randn(3, 2)), dynamic_shapes=(rows, {})).module()
+    numbers = (1.0, -2.0, math.nan, math.inf)
+    assert all(agree(mod, run, (torch.full((2, 2), a), torch.full((3, 2), b))) for a in numbers for b in numbers)
+
+
+def test_the_larger_of_two_kinds_is_a_question_about_data():
+    mod = type("Model", (torch.nn.Module,), {"forward": staticmethod(lambda x: max(x.sum(), 1.0))})()
+    report = check(mod, (torch.ones(3, 2),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert report.status == "refuted", str(report)

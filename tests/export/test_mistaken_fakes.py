@@ -15,7 +15,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.contract import OutsideDomain
 from shapeproof.export import check
-from shapeproof.export.ops.decompositions import pixel_unshuffle
+from shapeproof.export.ops.decompositions import pixel_unshuffle, repeat, tile
 from tests.agreement import outcome, same
 
 
@@ -34,6 +34,8 @@ class StrideOfAMantissa(torch.nn.Module):
 
 def test_canary_what_the_fakes_say():
     with FakeTensorMode():
+        with pytest.raises(RuntimeError, match="cannot be negative"):
+            torch.ones(0, 4).repeat(-1, 1)
         assert torch.pixel_unshuffle(torch.ones(0, 1, 4, 4), 2).shape == (0, 4, 2, 2)
         assert torch.frexp(torch.ones(1, 1, 3)[..., 1::2])[0].stride() == (1, 1, 1)
     assert torch.pixel_unshuffle(torch.ones(0, 1, 4, 4), 2).shape == (0, 1, 4, 4)
@@ -44,6 +46,46 @@ def test_pixel_unshuffle_is_what_eager_does():
     for sizes in itertools.product((0, 1, 2), (0, 1), (0, 3, 4), (0, 2, 4)):
         x = torch.randn(sizes)
         assert same(outcome(torch.pixel_unshuffle, (x, 2)), outcome(pixel_unshuffle, (x, 2))), sizes
+
+
+def test_an_empty_dim_is_repeated_any_number_of_times_as_in_eager():
+    for written, torchs in ((repeat, torch.Tensor.repeat), (tile, torch.Tensor.tile)):
+        for sizes, counts in itertools.product(((0, 2), (2, 0), (1, 2), ()), itertools.product((-1, 0, 2), repeat=2)):
+            args = torch.ones(sizes), *counts
+            assert same(outcome(torchs, args), outcome(written, args)), args
+
+
+class Repeated(torch.nn.Module):
+    """How often is a number from data; eager looks at its sign where there is something to repeat."""
+
+    def __init__(self, repeated):
+        super().__init__()
+        self.repeated = repeated
+
+    def forward(self, x, count):
+        return self.repeated(x, count.item())
+
+
+REPEATED = {
+    "repeat": lambda x, k: x.repeat(k - 1, 1),
+    "tile": lambda x, k: torch.tile(x, (k, 1)),
+    "classes": lambda x, k: torch.nn.functional.one_hot(x[:, 0].long(), k),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_number_from_data_that_eager_takes_is_not_refused(name):
+    """The programs raised at negative numbers which eager takes: for no rows, or as a number of classes to be found."""
+    mod, batch = Repeated(REPEATED[name]), {0: Dim("batch", min=0, max=3)}
+    report = check(mod, (torch.ones(2, 4), torch.tensor(3)), dynamic_shapes=(batch, None))
+    assert report.status == ("refuted" if name == "classes" else "proved"), str(report)
+    if report.program is None:
+        assert report.diagnostics[0].id == "data-dependent"
+        return
+    run = report.program.module()
+    for rows, count in itertools.product(range(4), range(-2, 4)):
+        args = torch.ones(rows, 4), torch.tensor(count)
+        assert same(outcome(mod, args), outcome(run, args)), (rows, count)
 
 
 def test_an_empty_batch_is_not_proved_where_the_fake_gives_other_sizes():

@@ -7,7 +7,7 @@ import re
 import torch
 from torch import nn
 
-from shapeproof.export import export
+from shapeproof.export import check, export
 
 
 class _Layer(nn.Module):
@@ -78,3 +78,23 @@ def test_the_lines_are_the_models():
 def test_a_function_that_calls_itself_is_folded():
     (line,) = (line for target, line in _noted(_both(_Stack())[0]) if target == "aten.sin.default")
     assert "repeated" in line
+
+
+class _Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20, 4)
+
+    def _place(self, x):
+        return x + self.table(torch.arange(x.shape[0]))
+
+    def forward(self, x):
+        return self._place(x)
+
+
+def test_what_an_operator_needs_is_shown_at_the_line_of_a_helper():
+    report = check(_Positions(), (torch.randn(6, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},))
+    (found,) = report.diagnostics
+    place = _Positions._place.__code__
+    assert found.witness == {"x.shape[0]": 21}
+    assert (found.file, found.line) == (place.co_filename, place.co_firstlineno + 1)

@@ -14,7 +14,7 @@ from shapeproof.constraints.terms import constant, symbol, unknown
 from shapeproof.export import check
 from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.calls.recalled import Given, Recalled
+from shapeproof.export.trace.calls.recalled import Like, Recalled
 from shapeproof.export.trace.trial import Trial
 from tests.agreement import agree, is_true_of
 from tests.export.tracing import traced
@@ -23,8 +23,8 @@ ROWS = Dim("n", min=0, max=6)
 N = symbol("n")
 
 
-def of_floats(size) -> Given:
-    return Given((size,), (constant(1),), torch.float32, torch.device("cpu"), differentiable=False)
+def of_floats(size) -> Like:
+    return Like((size,), (constant(1),), torch.float32, torch.device("cpu"), differentiable=False)
 
 
 def test_an_entry_is_found_wherever_its_facts_hold_and_nowhere_else():

@@ -44,6 +44,34 @@ def test_a_part_of_the_cell_that_eager_accepts_is_found_beside_one_that_it_rejec
     assert check(model, (torch.randn(6, 4),), dynamic_shapes=narrowed).status == "proved"
 
 
+class Pairs(torch.nn.Module):
+    """A large model that rejects an odd number of rows, and branches on the number of columns."""
+
+    def __init__(self, few):
+        super().__init__()
+        self.few = few
+
+    def forward(self, x, y):
+        pairs = y.view(-1, 2).sum(1)
+        x = self.few(x) if x.shape[0] <= 8 else x[8:].amax()
+        for _ in range(130):
+            x = (x + 1).relu()
+        return x, pairs
+
+
+def pairs(few):
+    shapes = {"x": {0: Dim("n", min=1, max=64)}, "y": {0: Dim("m", min=1, max=64)}}
+    return check(Pairs(few), (torch.rand(20), torch.rand(6)), dynamic_shapes=shapes)
+
+
+def test_a_large_model_that_is_not_served_at_any_run_in_a_cell_is_not_traced_there():
+    """The fault: a Swin of four stages was traced in such cells, and in the cells of these cells."""
+    report = pairs(lambda x: x[1:].amax())  # both raise where n is 1
+    assert (report.status, report.statistics["traces"]) == ("refuted", 1), str(report)
+    differs = next(each for each in report.diagnostics if each.id == "other-program")
+    assert differs.witness == {"x.shape[0]": 2, "y.shape[0]": 2}
+
+
 class Calls(torch.nn.Module):
     def __init__(self, call):
         super().__init__()
@@ -72,3 +100,11 @@ def test_sizes_that_do_not_fit_are_rejected_without_data():
     model = Calls(lambda x, table: x @ table if x.shape[0] > 3 else x @ table.t())
     eager = Eager(model, declare(model, (torch.randn(5, 4),), None, {"x": {0: Dim("n", max=9)}}))
     assert [eager.error_of_sizes({"n": n}) is not None for n in (3, 4)] == [True, False]
+
+
+def test_a_convolution_rejects_sizes():
+    """The fault: its fake kernel calls C++, whose refusal was taken for one of the tracer's."""
+    model = torch.nn.Conv1d(4, 4, 3)
+    eager = Eager(model, declare(model, (torch.randn(1, 4, 20),), None, {"input": {2: Dim("n", max=64)}}))
+    assert isinstance(eager.error_of_sizes({"n": 2}), RuntimeError)
+    assert eager.error_of_sizes({"n": 3}) is None

@@ -15,7 +15,7 @@ def found(outcome, text, reason):
 
 
 def told(*findings):
-    return [[cause.finding, *cause.others] for cause in causes(findings, (), None)]
+    return [[cause.finding, *cause.others] for cause in causes(findings, (), None, lambda finding: finding)]
 
 
 def test_what_is_left_open_for_one_reason_is_told_once_for_the_same_sizes():

@@ -7,7 +7,9 @@ would bound it.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -101,15 +103,11 @@ class Bounding:
             return None
         if None in sizes.values():
             return None
-        events: dict[int, int] = {}
+        events = Counter[int]()
         for storage, (first, last) in self._lifetimes().items():
-            events[first] = events.get(first, 0) + (sizes[storage] or 0)
-            events[last + 1] = events.get(last + 1, 0) - (sizes[storage] or 0)
-        held = peak = 0
-        for moment in sorted(events):
-            held += events[moment]
-            peak = max(peak, held)
-        return peak
+            events[first] += sizes[storage] or 0
+            events[last + 1] -= sizes[storage] or 0
+        return max(itertools.accumulate(events[moment] for moment in sorted(events)), default=0)
 
     def _storages(self) -> Iterator[tuple[torch.fx.Node, Any, torch.Tensor]]:
         for node in self._program.graph.nodes:

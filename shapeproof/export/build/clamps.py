@@ -88,9 +88,7 @@ class _Slice:
             length = self._read(size)
             start = start if start in _NO_BOUND else self._clamped(start, length)
             end = end if end in _NO_BOUND else self._ordered(start or 0, self._clamped(end, length))
-            if (start, end) != (self._start, self._end):
-                self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
-                return True
+            return self._put(start, end)
         except Untranslatable:
             for node in reversed(self._made):
                 node.graph.erase_node(node)
@@ -117,10 +115,15 @@ class _Slice:
             length = self._read(nodes.metadata(self._operand).shape[self._dim])
             start = self._left(self._start, length, None)
             end = self._left(self._end, length, self._start or 0)
-            if (start, end) != (self._start, self._end):
-                self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
-                return True
+            return self._put(start, end)
         return False
+
+    def _put(self, start: Any, end: Any) -> bool:
+        """Give the slice other bounds; return true if they are."""
+        if (start, end) == (self._start, self._end):
+            return False
+        self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
+        return True
 
     def _left(self, bound: Any, length: Term, start: Any) -> Any:
         """Return the bound inside a clamp that is equivalent for the slice; any other bound unchanged."""

@@ -21,7 +21,9 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.graph.nodes import input_nodes
 from shapeproof.export.graph.readback import Source, Value, assertions
+from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import DataCheck
 from shapeproof.solver.facts import Facts
@@ -59,8 +61,8 @@ def unmatched(
     for formula in [*claims.promised, *(claim for claim in claims.domain if claim not in missing)]:
         known.learn(formula)
     missing += _missing([check.formula for check in claims.data if not check.inside], known)
-    for graph in _bodies(program):
-        for formula in assertions(graph, read.source):
+    for body in graph_modules(program.graph_module)[1:]:
+        for formula in assertions(body.graph, read.source):
             known.learn(formula)
     return missing + _missing([check.formula for check in claims.data if check.inside], known)
 
@@ -68,12 +70,6 @@ def unmatched(
 def _missing(claims: Sequence[Formula], known: Facts) -> list[Formula]:
     stated = set(known.formulas)
     return [claim for claim in claims if claim not in stated and not implied(claim, known)]
-
-
-def _bodies(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Graph]:
-    """Yield the graphs of the bodies of a program's higher-order operators."""
-    modules = (module for name, module in program.graph_module.named_modules() if name)
-    return (module.graph for module in modules if isinstance(module, torch.fx.GraphModule))
 
 
 @dataclass(slots=True)
@@ -125,19 +121,13 @@ class _Read:
                 yield leaf, index, term
 
     @property
-    def _leaves(self) -> dict[str, Leaf]:
-        """The flat inputs by their placeholder: the last placeholders of the graph."""
-        placeholders = self.program.graph.find_nodes(op="placeholder")
-        last = placeholders[len(placeholders) - len(self.inputs.leaves) :]
-        return {node.name: leaf for node, leaf in zip(last, self.inputs.leaves, strict=True)}
-
-    @property
     def source(self) -> Source:
         """The value of a node that reads an input or data; used by readback.py."""
-        leaves, outer = self._leaves, self.program.graph
+        given = input_nodes(self.program.graph, len(self.inputs.leaves))
+        leaves = dict(zip(given, self.inputs.leaves, strict=True))
 
         def of_input(node: torch.fx.Node, index: int) -> Value:
-            leaf = leaves.get(node.name) if node.graph is outer else None
+            leaf = leaves.get(node)
             return None if leaf is None else self._names.get((leaf.source, index))
 
         def value(node: torch.fx.Node) -> Value:

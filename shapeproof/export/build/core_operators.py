@@ -45,7 +45,7 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
     remove_clamps(program, facts)
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):
-        checking = _checking(module.graph)
+        checking = set(nodes.used(module.graph, lambda node: node.target is symbols.ASSERTION))  # the facts rest on it
         for node in nodes.calls_of(module.graph, *_EXTREMES):
             _settle(node, translator, facts, checking)
         for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
@@ -53,18 +53,6 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
         for node in module.graph.find_nodes(op="call_function", target=_SPLIT):
             _slice_each(node)
         module.recompile()
-
-
-def _checking(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Return the nodes that assertions are computed from: they enforce the facts, which must not rewrite them."""
-    found = set[torch.fx.Node]()
-    rest = nodes.calls_of(graph, symbols.ASSERTION)
-    while rest:
-        node = rest.pop()
-        if node not in found:
-            found.add(node)
-            rest += node.all_input_nodes
-    return found
 
 
 def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Container[torch.fx.Node]) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.corners import SEEDS
+from shapeproof.export.explore.beside_eager.corners import SEEDS, unchanged
 from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
@@ -108,32 +108,21 @@ class TakenApart:
         The compiler is in the middle of its own trace when it asks. The work is done on another thread, without trace.
         """
         if self._where is None:
-            found = list[Facts | Exception]()
-            thread = threading.Thread(target=lambda: found.append(self._tried()))
-            with one_thread:  # for the new thread, which must not take the lock: this thread may hold it already
-                thread.start()
-                thread.join()
-            if isinstance(found[0], Exception):
-                raise found[0]
-            self._where = found[0]
+            # The lock is for the other thread, which must not take it: this thread may hold it already.
+            with one_thread, ThreadPoolExecutor(1) as other:
+                self._where = other.submit(self._tried).result()
         return self._where
 
-    def _tried(self) -> Facts | Exception:
-        try:
-            with quiet():
-                apart, trial = self._decomposed(lambda: consumers.as_compiled(self._program))
-        except Exception as error:  # noqa: BLE001 - raised where it was asked for
-            return error
+    def _tried(self) -> Facts:
+        with quiet():
+            apart, trial = self._decomposed(lambda: consumers.as_compiled(self._program))
         if trial is None:
             return Facts(())
-        try:
-            self._run_beside(apart, trial)
-        except UsageError as error:
-            return error
+        self._run_beside(apart, trial)
         return trial.region
 
     def _run_beside(self, apart: _Program, trial: Trial) -> None:
-        look = torch.zeros_like if nodes.is_random(self._program.graph) else _unchanged
+        look = torch.zeros_like if nodes.is_random(self._program.graph) else unchanged
         whole, made = (_Run(replay.fresh_modules(each), look) for each in (self._program, apart))
         form = replay.Form(lambda: made, relaid=True)
         for step, point in self._otherwise(trial):
@@ -171,10 +160,6 @@ class TakenApart:
         fitting = Fitting(self.inputs, start)
         smallest = itertools.islice(ascending(cell, fitting.names), DECOMPOSED_POINTS)
         return fitting.among((generic(cell, fitting.names), *smallest))
-
-
-def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
 
 
 class _Run(torch.nn.Module):

@@ -83,9 +83,9 @@ def _sizes(program: torch.export.ExportedProgram) -> list[Term]:
     """Return the distinct sizes in a program that do not come from data."""
     translator, found = translator_of(program), list[Term]()
     sizes = (size for value in symbols.values(program) if isinstance(value, torch.Tensor) for size in value.shape)
-    for expr in dict.fromkeys(symbols.size_expression(size) for size in sizes if not symbols.about_data(size)):
+    for size in sizes:
         with contextlib.suppress(Untranslatable):
-            found.append(translator.term(expr))
+            found += [] if symbols.about_data(size) else [translator.size(size)]
     return list(dict.fromkeys(found))
 
 

@@ -5,7 +5,6 @@ No file here traces a model.
 inputs.py       reads the declarations
 anchors.py      the points of the given inputs
 from_seen.py    a profile of seen inputs, as declarations
-followable.py   refuses examples that torch.export cannot trace
 materialize.py  tensors of other sizes, like the example's
 reading.py      reads one call of a model for `Seen`
 sources.py      torch.compile's list of dynamic sources, as declarations

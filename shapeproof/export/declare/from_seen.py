@@ -8,16 +8,14 @@ apart, not dropped.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.declare.inputs import Inputs, declare
-from shapeproof.export.shim.inputs import binding
-from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call, Kind, Slot, read_call, size_names, user_name
 from shapeproof.seen.joint import Joint
@@ -34,11 +32,11 @@ class Profile:
     one_layout: bool
     """True if all seen tensors had the memory layout of the example's."""
 
-    @property
-    def number(self) -> str:
-        """The number of seen inputs, as text for a sentence."""
-        number, exact = self.joint.distinct
-        return str(number) if exact else f"about {number}"
+
+def number_seen(joint: Joint) -> str:
+    """Return the number of seen inputs, as text for a sentence."""
+    number, exact = joint.distinct
+    return str(number) if exact else f"about {number}"
 
 
 def parameters(mod: torch.nn.Module) -> tuple[str, ...]:
@@ -47,30 +45,19 @@ def parameters(mod: torch.nn.Module) -> tuple[str, ...]:
     return tuple(each.name for each in inspect.signature(mod.forward).parameters.values() if each.kind in places)
 
 
-def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
-    mod: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    seen: Seen,
-    constraints: Sequence[str] = (),
-    where: Where = nowhere,
+def declare_seen(
+    mod: torch.nn.Module, declaring: Callable[..., Inputs], seen: Seen, constraints: Sequence[str], where: Where
 ) -> tuple[Inputs, Profile]:
-    """Read a profile as declarations.
+    """Read a profile as declarations; `declaring`: `declare` of this model and example.
 
     Raises:
         UsageError: the profile has no calls of a model like this one, or the example is invalid.
     """
-    plain = declare(mod, args, kwargs, None)
+    plain = declaring(None)
     profile = _profile(mod, plain, seen)
     varying = dict(zip(size_names(profile.kind), profile.joint.varying, strict=True))
-    leaves = {leaf.source: leaf for leaf in plain.leaves}
-
-    def entry(source: str, _: Any) -> Any:
-        leaf = leaves[source]
-        return leaf.automatic(lambda index: varying[leaf.size_name(index)])
-
-    shapes = binding.map_shapes(mod, args, plain.kwargs, None, entry)
-    inputs = declare(mod, args, kwargs, shapes, constraints, where)
+    shapes = plain.automatic(lambda leaf, index: varying[leaf.size_name(index)])
+    inputs = declaring(shapes, constraints, where)
     return replace(inputs, anchors=(*inputs.anchors, *_points(inputs, profile))), profile
 
 

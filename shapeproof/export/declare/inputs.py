@@ -25,7 +25,6 @@ from shapeproof.constraints.records.domain import Declaration, Domain, Origin, R
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_relation
 from shapeproof.constraints.terms import Term, constant, name_of, symbol
 from shapeproof.export.declare.anchors import anchors
-from shapeproof.export.declare.followable import check_layout
 from shapeproof.export.declare.materialize import fill, like_example
 from shapeproof.export.shim.inputs import binding, dims, marks
 from shapeproof.export.shim.inputs.dims import Hint, NamedDim
@@ -82,11 +81,6 @@ class Leaf:
         """Return the user's name for a size: `x.shape[0]`, or `n` for an int input."""
         return f"{self.name}.shape[{index}]" if self.is_tensor else self.name
 
-    def automatic(self, varies: Callable[[int], bool]) -> Any:
-        """Return an entry of dynamic_shapes: Dim.AUTO for the sizes that vary, by their indexes."""
-        hints = {index: Dim.AUTO for index in range(len(self.terms)) if varies(index)}
-        return (hints or None) if self.is_tensor else hints.get(0)
-
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -136,6 +130,17 @@ class Inputs:
     def user_names(self) -> dict[str, str]:
         """From symbol to the user's name for it."""
         return self.domain.user_names
+
+    def automatic(self, varies: Callable[[Leaf, int], bool]) -> Any:
+        """Return dynamic_shapes in the given form, with Dim.AUTO for the sizes of each input that vary."""
+        leaves = {leaf.source: leaf for leaf in self.leaves}
+
+        def entry(source: str, _: Any) -> Any:
+            leaf = leaves[source]
+            hints = {index: Dim.AUTO for index in range(len(leaf.terms)) if varies(leaf, index)}
+            return (hints or None) if leaf.is_tensor else hints.get(0)
+
+        return self.remade(entry)
 
     def facts(self) -> Facts:
         """Return the declared domain as facts."""
@@ -249,6 +254,16 @@ def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
     raise UsageError(message)
 
 
+def _check_layout(name: str, example: Any) -> None:
+    """Refuse a nested tensor, and a sparse one that is not COO, before its sizes are read: it may have none to read."""
+    if not isinstance(example, torch.Tensor):
+        return
+    if example.is_nested:
+        raise UsageError(f"`{name}` is a nested tensor, which cannot be exported: pass a padded tensor and lengths")
+    if example.layout not in {torch.strided, torch.sparse_coo}:
+        raise UsageError(f"`{name}` is a tensor of layout {example.layout}, which cannot be exported: pass a COO one")
+
+
 def _inferred(*, stays: bool) -> Role:
     """Return the role of a size under a hint without bounds; `stays`: it must stay dynamic."""
     return Role.INFERRED | Role.DYNAMIC if stays else Role.INFERRED
@@ -267,7 +282,7 @@ class _Reader:
 
     def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
         """Return the leaf with the terms that its entry declares, or else its marks."""
-        check_layout(leaf.name, leaf.example)
+        _check_layout(leaf.name, leaf.example)
         marked: list[Mark | None] = []
         if isinstance(leaf.example, TensorSpec):
             sizes: Sequence[int | None] = [None] * len(leaf.example.dims)

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.declare.inputs import Inputs, Leaf, declare
-from shapeproof.export.shim.inputs import binding
+from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.shim.inputs.profiles import learned
-from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.export.source.declared_at import Where
 from shapeproof.seen.sources import marks_of, sources_served
 
 VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
@@ -99,17 +98,15 @@ class Sources:
         """
         return marks_of(entry.text for entry in self.entries)
 
-    def shapes(self, leaves: Sequence[Leaf]) -> dict[str, Any]:
-        """Return the entry of dynamic_shapes for each input, by source.
+    def names(self, leaf: Leaf, index: int) -> bool:
+        """True if an entry names a size of an input.
 
         Args:
-            leaves: the inputs.
+            leaf: the input.
+            index: the dimension; of an int there is only one.
         """
-        return {leaf.source: self._entry(leaf) for leaf in leaves}
-
-    def _entry(self, leaf: Leaf) -> Any:
-        named = {entry.dim for entry in self.entries if leaf.terms and entry.matches(leaf.source)}
-        return leaf.automatic(lambda index: bool(named & {None, index} if leaf.is_tensor else named))
+        named = {entry.dim for entry in self.entries if entry.matches(leaf.source)}
+        return bool(named & {None, index} if leaf.is_tensor else named)
 
     def in_vain(self, leaves: Iterable[Leaf]) -> list[str]:
         """Describe the entries that name no size.
@@ -125,21 +122,14 @@ class Sources:
         ]
 
 
-def declare_sources(  # noqa: PLR0913, PLR0917 - as declare
-    mod: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    sources: Sources,
-    constraints: Sequence[str] = (),
-    where: Where = nowhere,
+def declare_sources(
+    declaring: Callable[..., Inputs], sources: Sources, constraints: Sequence[str], where: Where
 ) -> Inputs:
-    """Read a list of sources as declarations.
+    """Read a list of sources as declarations; `declaring`: `declare` of a model and its example.
 
     Raises:
         UsageError: the example or a constraint is invalid.
     """
-    leaves = declare(mod, args, kwargs, None).leaves
-    entries = sources.shapes(leaves)
-    shapes = binding.map_shapes(mod, args, kwargs or {}, None, lambda source, _: entries[source])
-    inputs = declare(mod, args, kwargs, shapes, constraints, where)
-    return replace(inputs, notes=(*inputs.notes, *sources.in_vain(leaves)))
+    plain = declaring(None)
+    inputs = declaring(plain.automatic(sources.names), constraints, where)
+    return replace(inputs, notes=(*inputs.notes, *sources.in_vain(plain.leaves)))

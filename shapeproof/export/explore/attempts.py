@@ -13,7 +13,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.explore.points import Sizes
 from shapeproof.export.trace.checks.raising import Raisings
-from shapeproof.export.trace.formula_sets import Where
+from shapeproof.export.trace.closed_trial import Where
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 

@@ -11,6 +11,7 @@ cell are settled in turn, until the solver proves that nothing of the domain is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -177,7 +178,7 @@ class Explorer:
         before = list(found.findings), list(found.narrowings)
         data = self._inputs.domain.about_data(step.decision.formula)
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
-        known = None if data or given or whole else self._judge.of_rejection(step, cell)
+        known = functools.cache(lambda: None if data or given or whole else self._judge.of_rejection(step, cell))
         own = step.decision.of_the_model and not data and self._attempts.made < LOOK_TRACES
         worth = whole is not None or (own and not self._is_in_vain(cell, found, known))
         self._look_into(step, cell, outside, found, known, closely=given or (worth and not self._splitting))
@@ -186,14 +187,18 @@ class Explorer:
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
 
-    def _is_in_vain(self, cell: Facts, found: Exploration, known: Finding | None) -> bool:
-        """True if a cell is known to fail, or fails at two runs, and the model is too large to look closer."""
+    def _is_in_vain(self, cell: Facts, found: Exploration, known: Callable[[], Finding | None]) -> bool:
+        """True if a large model fails at two runs in a cell, or at one if both raise at the other; or is known to."""
         if found.main.program is None or not self._looks.are_few(len(found.main.program.graph.nodes)):
             return False
-        points = [self._attempts.sizes.smallest(cell), self._attempts.sizes.generic(cell)] if known is None else []
+        points = [self._attempts.sizes.smallest(cell), self._attempts.sizes.generic(cell)]
         cheap = [each for each in points if each is not None and self._inputs.elements(each) <= SCOUT_ELEMENTS]
-        failing = (self._judge.disagreement(found.forms, each) is not None for each in cheap)
-        return len(cheap) == len(points) and all(failing)
+        if len(cheap) == len(points):
+            runs = [self._eager.compare(found.forms, each) for each in cheap]
+            raising = sum(run.relation is replay.Relation.BOTH_RAISE for run in runs)
+            if raising < len(runs) and raising + sum(not run.agrees for run in runs) == len(runs):
+                return True
+        return known() is not None
 
     def _settles_for(self, cell: Facts, found: Exploration) -> bool:
         """True if the whole of an inferred cell is excluded, without checking which part of it may be served."""
@@ -230,7 +235,14 @@ class Explorer:
         return there
 
     def _look_into(  # noqa: PLR0913
-        self, step: Step, cell: Facts, outside: Formula, found: Exploration, known: Finding | None, *, closely: bool
+        self,
+        step: Step,
+        cell: Facts,
+        outside: Formula,
+        found: Exploration,
+        known: Callable[[], Finding | None],
+        *,
+        closely: bool,
     ) -> None:
         """Judge a cell, traced if no finding is known. Closely: find the part that the program serves, if not all."""
         point = self._attempts.sizes.generic(cell)
@@ -242,7 +254,10 @@ class Explorer:
             found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, outside=outside, answers=answers))
             return
         same_where: Formula = f.FALSE
-        finding = None if closely else self._judge.of_runs(step, cell, point, found.forms) or known
+        finding = None
+        if not closely:
+            where = step, cell, point, found.forms
+            finding = self._judge.of_runs(*where) or known() or self._judge.of_generic_run(*where)
         if finding is None:
             self._looks.taken += closely
             there = self._spare_for(cell, point) or self._attempts.at(cell, point)

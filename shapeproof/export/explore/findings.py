@@ -248,11 +248,9 @@ def open_answers(cut: Cutter, decision: Decision, reason: str, traced: Traced, m
 
     For a trace other than the main program's, the finding leaves out its whole cell.
     """
-    if traced is main:
-        answers = tuple(cut.data_answers(main.trial))
-        return Finding(Outcome.UNDECIDED, decision, None, reason, unbounded=True, answers=answers)
-    cell = traced.trial.known
-    answers, outside = cut.answers(cell, main.trial), cut.outside(cell)
+    cell, own = traced.trial.known, traced is main
+    answers = tuple(cut.data_answers(main.trial)) if own else cut.answers(cell, main.trial)
+    outside = f.TRUE if own else cut.outside(cell)
     return Finding(Outcome.UNDECIDED, decision, None, reason, outside=outside, unbounded=True, answers=answers)
 
 

@@ -69,6 +69,17 @@ class Judge:
             first = first or found
         return first
 
+    def of_generic_run(
+        self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[replay.Form]
+    ) -> Finding | None:
+        """Run the program at a generic point, where that costs little beside a trace there, which would differ, too."""
+        point = self._attempts.sizes.of(point)
+        is_large = self._attempts.inputs.elements(point) > SCOUT_ELEMENTS
+        if is_large or self._attempts.domain.about_data(step.decision.formula):
+            return None
+        differs = self._replayed(step, point, forms) is not None
+        return self._smallest_replayed(step, cell, point, forms) if differs else None
+
     def of_rejection(self, step: Step, cell: Facts) -> Finding | None:
         """Return the finding that the model rejects a cell, if a trace of the cell would only raise; None if not known.
 
@@ -148,11 +159,16 @@ class Judge:
         self, step: Step, there: Traced, difference: Difference, forms: Sequence[replay.Form]
     ) -> Finding:
         """Judge a cell in which the programs differ: do their results differ at a concrete input?"""
-        smallest_first = ascending(there.trial.region, sorted(self._attempts.sizes.declared))
-        for point in itertools.chain(itertools.islice(smallest_first, SMALL_POINTS), [there.trial.point]):
-            finding = self._replayed(step, self._attempts.sizes.of(point), forms)
-            if finding is not None:
-                return finding
-        outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
         point = self._attempts.sizes.of(there.trial.point)
-        return Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)
+        outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
+        seen = self._smallest_replayed(step, there.trial.region, point, forms)
+        return seen or Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)
+
+    def _smallest_replayed(
+        self, step: Step, facts: Facts, last: dict[str, int], forms: Sequence[replay.Form]
+    ) -> Finding | None:
+        """Return the finding at the first of the smallest points, or else at a last one, where results disagree."""
+        smallest_first = itertools.islice(ascending(facts, sorted(self._attempts.sizes.declared)), SMALL_POINTS)
+        points = itertools.chain(map(self._attempts.sizes.of, smallest_first), [last])
+        found = (self._replayed(step, point, forms) for point in points)
+        return next((each for each in found if each is not None), None)

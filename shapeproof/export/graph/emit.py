@@ -16,7 +16,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.operators import COMPARISONS
+from shapeproof.constraints.operators import COMPARISONS, REAL
 from shapeproof.constraints.terms import Term
 from shapeproof.contract.sizes import plainly
 
@@ -28,14 +28,7 @@ _INTEGER: Mapping[str, Callable[..., Any]] = {
     "or": operator.or_,
 }
 _REAL: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "neg": operator.neg,
-    "truediv": operator.truediv,
-    "inttruediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
+    **{op: REAL[op] for op in ("add", "sub", "mul", "neg", "truediv", "inttruediv", "floordiv", "mod")},
     "pow": operator.pow,
     "min": torch.sym_min,
     "max": torch.sym_max,

@@ -6,13 +6,14 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.process.noted_lines import INNERMOST
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.source.frames import in_torch
 
@@ -20,7 +21,9 @@ _LINE = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in .+\n *(?P<te
 
 
 def line_of(node: torch.fx.Node) -> SourceLocation | None:
-    """Return the user's line from the stack trace that torch recorded."""
+    """Return the user's line: the innermost one, else the last in the stack trace that torch recorded."""
+    if (innermost := node.meta.get(INNERMOST)) is not None:
+        return cast("SourceLocation", innermost)
     lines: Sequence[re.Match[str]] = list(_LINE.finditer(node.meta.get("stack_trace") or ""))
     users = [line for line in lines if not in_torch(line["file"])] or lines
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
@@ -80,13 +83,13 @@ def keeps_layouts(graph: torch.fx.Graph) -> bool:
     return all(schemas.only_writes(node.target) for node in graph.nodes if changed_operands(node))
 
 
-def used(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """Return the nodes that a consumer keeps: impure nodes, and all nodes that these depend on."""
-    kept: dict[torch.fx.Node, None] = {}
+def used(graph: torch.fx.Graph, by: Callable[[torch.fx.Node], bool] = torch.fx.Node.is_impure) -> list[torch.fx.Node]:
+    """Return these nodes and those that they depend on, in order; by default what a consumer keeps: impure nodes."""
+    kept = set[torch.fx.Node]()
     for node in reversed(graph.nodes):
-        if node in kept or node.is_impure():
-            kept |= dict.fromkeys((node, *node.all_input_nodes))
-    return list(reversed(kept))
+        if node in kept or by(node):
+            kept |= {node, *node.all_input_nodes}
+    return [node for node in graph.nodes if node in kept]
 
 
 def is_random(graph: torch.fx.Graph) -> bool:

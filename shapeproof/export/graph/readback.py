@@ -60,55 +60,46 @@ def _operand(arg: Any, values: Mapping[torch.fx.Node, Value]) -> Value:
             return None
 
 
-def _arithmetic(integer: Callable[..., t.Term], real: str | None = None) -> Callable[..., Value]:
-    """Return the meaning of a binary Python operator: on integers if both are, else on doubles, if `real` names one."""
+def _by_kind(*cases: tuple[tuple[Any, ...], Callable[..., Value]]) -> Callable[..., Value]:
+    """Return the meaning of an operator: that of the first case whose kinds the operands have; of others, none."""
 
-    def meaning(left: Value, right: Value) -> Value:
-        if isinstance(left, t.Term) and isinstance(right, t.Term):
-            return integer(left, right)
-        if real is None or isinstance(left, Formula | None) or isinstance(right, Formula | None):
-            return None
-        return t.real_call(real, left, right)
-
-    return meaning
-
-
-def _comparison(op: str) -> Callable[..., Value]:
-    def meaning(left: Value, right: Value) -> Value:
-        if isinstance(left, Formula | None) or isinstance(right, Formula | None):
-            return None
-        return f.real_compare(op, left, right)
-
-    return meaning
-
-
-def _connective(joined: Callable[..., Formula], bits: str) -> Callable[..., Value]:
-    def meaning(left: Value, right: Value) -> Value:
-        if isinstance(left, Formula) and isinstance(right, Formula):
-            return joined(left, right)
-        if isinstance(left, t.Term) and isinstance(right, t.Term):
-            return t.apply(bits, left, right)
+    def meaning(*values: Value) -> Value:
+        for kinds, build in cases:
+            if len(kinds) == len(values) and all(map(isinstance, values, kinds)):
+                return build(*values)
         return None
 
     return meaning
 
 
-def _division(left: Value, right: Value) -> Value:
-    if isinstance(left, t.Term) and isinstance(right, t.Term):
-        if right is t.ONE:  # consumers evaluate `n / 1` as this conversion
-            return t.FromInt(left)
-        return t.real_call("inttruediv", left, right)
-    return _arithmetic(t.floor_div, "truediv")(left, right)
+_NUMBER = t.Term | t.Real
 
 
-def _negative(value: Value) -> Value:
-    match value:
-        case t.Term():
-            return -value
-        case t.Real():
-            return t.real_call("neg", value)
-        case _:
-            return None
+def _on_reals(op: str, count: int = 2) -> tuple[tuple[Any, ...], Callable[..., Value]]:
+    """An operation on doubles; integers among the operands are converted."""
+    return (_NUMBER,) * count, functools.partial(t.real_call, op)
+
+
+def _arithmetic(integer: Callable[..., t.Term], real: str | None = None) -> Callable[..., Value]:
+    """Return the meaning of a binary Python operator: on integers if both are, else on doubles, if `real` names one."""
+    return _by_kind(((t.Term, t.Term), integer), *([] if real is None else [_on_reals(real)]))
+
+
+def _comparison(op: str) -> Callable[..., Value]:
+    return _by_kind(((_NUMBER, _NUMBER), functools.partial(f.real_compare, op)))
+
+
+def _connective(joined: Callable[..., Formula], bits: str) -> Callable[..., Value]:
+    return _by_kind(((Formula, Formula), joined), ((t.Term, t.Term), functools.partial(t.apply, bits)))
+
+
+def _quotient(left: t.Term, right: t.Term) -> t.Real:
+    """Consumers evaluate `n / 1` as the conversion of an integer."""
+    return t.FromInt(left) if right is t.ONE else t.real_call("inttruediv", left, right)
+
+
+def _rounding(op: str) -> Callable[..., Value]:
+    return _by_kind(((_NUMBER,), functools.partial(t.apply, op)))
 
 
 def _whole(value: Value) -> Value:
@@ -120,34 +111,7 @@ def _whole(value: Value) -> Value:
             return _rounding("trunc")(value)
 
 
-def _opposite(value: Value) -> Value:
-    return f.negate(value) if isinstance(value, Formula) else None
-
-
-def _as_float(value: Value) -> Value:
-    return t.FromInt(value) if isinstance(value, t.Term) else value if isinstance(value, t.Real) else None
-
-
-def _rounding(op: str) -> Callable[[Value], Value]:
-    return lambda value: t.apply(op, value) if isinstance(value, t.Term | t.Real) else None
-
-
-def _round(value: Value, *digits: Value) -> Value:
-    if not digits:
-        return _rounding("round")(value)
-    known = isinstance(value, t.Real) and isinstance(digits[0], t.Term)
-    return t.real_call("round", value, digits[0]) if known else None  # type: ignore[arg-type]
-
-
-def _choice(condition: Value, then: Value, otherwise: Value) -> Value:
-    known = isinstance(condition, Formula) and isinstance(then, t.Term) and isinstance(otherwise, t.Term)
-    return t.where(condition, then, otherwise) if known else None  # type: ignore[arg-type]
-
-
-def _root(value: Value) -> Value:
-    return t.real_call("sqrt", value) if isinstance(value, t.Term | t.Real) else None
-
-
+_ROUND_TO = functools.partial(t.real_call, "round")
 _ADD = _arithmetic(operator.add, "add")
 
 _MEANINGS: Mapping[Any, Callable[..., Value]] = {
@@ -159,8 +123,8 @@ _MEANINGS: Mapping[Any, Callable[..., Value]] = {
     operator.pow: _arithmetic(functools.partial(t.apply, "pow"), "pow"),
     operator.lshift: _arithmetic(functools.partial(t.apply, "lshift")),
     operator.rshift: _arithmetic(functools.partial(t.apply, "rshift")),
-    operator.truediv: _division,
-    operator.neg: _negative,
+    operator.truediv: _by_kind(((t.Term, t.Term), _quotient), _on_reals("truediv")),
+    operator.neg: _by_kind(((t.Term,), operator.neg), _on_reals("neg", 1)),
     operator.pos: lambda value: value,
     operator.lt: _comparison("<"),
     operator.le: _comparison("<="),
@@ -170,16 +134,16 @@ _MEANINGS: Mapping[Any, Callable[..., Value]] = {
     operator.ne: _comparison("!="),
     operator.and_: _connective(f.conjunction, "and"),
     operator.or_: _connective(f.disjunction, "or"),
-    torch.sym_not: _opposite,
+    torch.sym_not: _by_kind(((Formula,), f.negate)),
     torch.sym_min: _arithmetic(t.minimum, "min"),
     torch.sym_max: _arithmetic(t.maximum, "max"),
     torch.sym_sum: lambda *values: functools.reduce(_ADD, values),
-    torch.sym_float: _as_float,
+    torch.sym_float: _by_kind(((t.Term,), t.FromInt), ((t.Real,), lambda value: value)),
     torch.sym_int: _whole,
-    torch.sym_ite: _choice,
-    torch.sym_sqrt: _root,
+    torch.sym_ite: _by_kind(((Formula, t.Term, t.Term), t.where)),
+    torch.sym_sqrt: _by_kind(_on_reals("sqrt", 1)),
     math.trunc: _whole,
     math.floor: _rounding("floor"),
     math.ceil: _rounding("ceil"),
-    round: _round,
+    round: _by_kind(((_NUMBER,), functools.partial(t.apply, "round")), ((t.Real, t.Term), _ROUND_TO)),
 }

@@ -21,24 +21,21 @@ from shapeproof.export.shim.trees import leaves
 _ARE_CONTINUOUS = """
     _adaptive_avg_pool2d _adaptive_avg_pool3d _log_softmax _scaled_dot_product_flash_attention_for_cpu _softmax
     _unsafe_view abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcmul addmm addmv addr
-    alias amax amin as_strided asinh atan avg_pool1d avg_pool2d avg_pool3d baddbmm bmm broadcast_to cat celu chunk
-    clamp clamp_max clamp_min clone column_stack constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d
-    conv_transpose2d conv_transpose3d convolution copy cos cosh cross cumprod cumsum deg2rad detach diag diag_embed
-    diagonal dot dropout dstack einsum elu embedding erf erfc exp exp2 expand expand_as expm1 fill flatten flip gelu
-    getitem glu gru hardsigmoid hardswish hardtanh hstack huber_loss hypot index index_add index_select inner kron
-    l1_loss leaky_relu lerp lift_fresh_copy linear log_sigmoid log_softmax logaddexp logcumsumexp logsigmoid
-    logsumexp lstm masked_fill matmul max_pool1d max_pool2d max_pool3d maximum mean meshgrid minimum mish mm
-    moveaxis movedim mse_loss mv narrow neg negative outer pad permute pixel_shuffle prelu prod rad2deg
-    reflection_pad1d reflection_pad2d reflection_pad3d relu relu6 repeat replication_pad1d replication_pad2d
-    replication_pad3d reshape rnn_relu rnn_tanh roll rsub scaled_dot_product_attention scatter scatter_add select
-    selu sigmoid silu sin sinc sinh slice slice_scatter smooth_l1_loss softmax softplus softsign split
-    split_with_sizes square squeeze stack std std_mean sub subtract sum swapaxes swapdims t tanh tile to transpose
-    tril triu unbind unflatten unfold unsafe_split unsqueeze upsample_bicubic2d upsample_bilinear2d
-    upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d var var_mean
-    view vstack where
+    amax amin asinh atan avg_pool1d avg_pool2d avg_pool3d baddbmm bmm cat celu clamp clamp_max clamp_min clone
+    column_stack constant_pad_nd conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
+    copy cos cosh cross cumprod cumsum deg2rad diag diag_embed dot dropout dstack einsum elu embedding erf erfc exp exp2
+    expm1 fill flip gelu getitem glu gru hardsigmoid hardswish hardtanh hstack huber_loss hypot index index_add
+    index_select inner kron l1_loss leaky_relu lerp lift_fresh_copy linear log_sigmoid log_softmax logaddexp
+    logcumsumexp logsigmoid logsumexp lstm masked_fill matmul max_pool1d max_pool2d max_pool3d maximum mean meshgrid
+    minimum mish mm mse_loss mv neg negative outer pad pixel_shuffle prelu prod rad2deg reflection_pad1d
+    reflection_pad2d reflection_pad3d relu relu6 repeat replication_pad1d replication_pad2d replication_pad3d rnn_relu
+    rnn_tanh roll rsub scaled_dot_product_attention scatter scatter_add selu sigmoid silu sin sinc sinh slice
+    slice_scatter smooth_l1_loss softmax softplus softsign split square stack std std_mean sub subtract sum tanh tile
+    tril triu unsafe_split upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d
+    upsample_nearest2d upsample_nearest3d upsample_trilinear3d var var_mean vstack where
 """
 _CONTINUOUS = frozenset(_ARE_CONTINUOUS.split())
-"""Aten operators that are continuous in their float operands."""
+"""Aten operators that are continuous in their float operands, besides views."""
 _LOOK_AT_NOTHING = """
     _assert_tensor_metadata empty_like full_like new_empty new_full new_ones new_zeros ones_like rand_like
     randn_like sym_numel sym_size sym_storage_offset sym_stride zeros_like
@@ -132,7 +129,7 @@ def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bo
         return False
     where = _WHERE.get(name)
     if where is None or schemas.schema_of(node.target) is None:
-        return name in _CONTINUOUS
+        return name in _CONTINUOUS or schemas.is_view_operator(node.target, pure=True)
     return where(schemas.by_name(node.target, node.args, node.kwargs), reaching)
 
 

@@ -16,9 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.nn import functional
 
+from shapeproof.export.ops.shapes.shape_functions import each_dim
 from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
 from shapeproof.export.ops.written.statistics import combinations, corrcoef, cov, vander
+from shapeproof.export.shim.numbers.symbols import is_known
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
 
@@ -107,7 +110,7 @@ def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
     tensor([[5., 4.]])
     """
     stride = kernel_size if stride in (None, (), []) else stride
-    window, step, around, apart = (_each(value, 1)[0] for value in (kernel_size, stride, padding, dilation))
+    window, step, around, apart = (each_dim(value, 1)[0] for value in (kernel_size, stride, padding, dilation))
     rows = (1, window), (1, step), (0, around), (1, apart)
     return torch.max_pool2d(x.unsqueeze(-2), *rows, ceil_mode).squeeze(-2)
 
@@ -160,6 +163,28 @@ def pixel_unshuffle(x: torch.Tensor, downscale_factor: int) -> torch.Tensor:
     return x.clone()
 
 
+def repeat(x: torch.Tensor, *repeats: Any) -> torch.Tensor:
+    """As Tensor.repeat, which repeats an empty dim a negative number of times; torch's fake does not.
+
+    >>> [repeat(torch.ones(n, 2), k, 1).shape for n, k in ((2, 3), (0, -1))]
+    [torch.Size([6, 2]), torch.Size([0, 2])]
+    """
+    counts = leaves(repeats)
+    for size, count in zip((1,) * (len(counts) - x.dim()) + x.shape, counts, strict=True):
+        torch._check(size * count >= 0, lambda: "a dim is repeated a negative number of times")  # noqa: SLF001
+    return x.repeat([torch.sym_max(count, 0) for count in counts])
+
+
+def tile(x: torch.Tensor, *dims: Any) -> torch.Tensor:
+    """As torch.tile: `repeat`, where counts that are left out are 1.
+
+    >>> tile(torch.ones(2, 0), -1).shape
+    torch.Size([2, 0])
+    """
+    counts = leaves(dims)
+    return repeat(x, [1] * (x.dim() - len(counts)) + counts)
+
+
 def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Return torch.kron, which is one operator to torch, and reads sizes as plain numbers.
 
@@ -177,19 +202,13 @@ def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., to
     """Return a pooling function with symbolic window sizes, without padding."""
 
     def pool(x: torch.Tensor, kernel_size: Any, stride: Any = None, *_: Any, **__: Any) -> torch.Tensor:
-        sides = _each(kernel_size, dims)
-        steps = sides if stride in (None, (), []) else _each(stride, dims)
+        sides = each_dim(kernel_size, dims)
+        steps = sides if stride in (None, (), []) else each_dim(stride, dims)
         for dim, side, step in zip(range(-dims, 0), sides, steps, strict=True):
             x = reduce(_windows(x, dim, side, step), -1)
         return x
 
     return pool
-
-
-def _each(value: Any, dims: int) -> list[Any]:
-    """Return a number for each dimension."""
-    values = list(value) if isinstance(value, tuple | list) else [value]
-    return values * dims if len(values) == 1 else values
 
 
 def _windows(x: torch.Tensor, dim: int, side: Any, step: Any) -> torch.Tensor:
@@ -208,7 +227,7 @@ def one_hot(classes: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
     >>> one_hot(torch.tensor([0, 2]), 3).tolist(), one_hot(torch.tensor([1])).tolist()
     ([[1, 0, 0], [0, 0, 1]], [[0, 1]])
     """
-    if isinstance(num_classes, int) and num_classes == -1:
+    if num_classes == -1:
         num_classes = classes.max().item() + 1
     torch._check(num_classes >= 1, lambda: "Class values must be non-negative.")  # noqa: SLF001
     found = torch.zeros([*classes.shape, num_classes], dtype=torch.int64, device=classes.device)
@@ -316,8 +335,8 @@ def _by_size(names: Sequence[str]) -> _Suits:
 
     def suits(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         given: dict[str, Any] = dict(zip(names, args[1:], strict=False)) | dict(kwargs)
-        symbolic = any(isinstance(side, torch.SymInt) for side in _each(given.get("kernel_size"), 1))
-        plain = all(value == _NEUTRAL[name] for name in _NEUTRAL.keys() & given for value in _each(given[name], 1))
+        symbolic = any(isinstance(side, torch.SymInt) for side in each_dim(given.get("kernel_size"), 1))
+        plain = all(value == _NEUTRAL[name] for name in _NEUTRAL.keys() & given for value in each_dim(given[name], 1))
         return symbolic and plain and args[0].is_floating_point() and not given.get("return_indices")
 
     return suits
@@ -327,6 +346,18 @@ def _by_factor(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a tensor is given, and a plain number."""
     numbers = [*args[1:], *kwargs.values()]
     return len(args) > 0 and len(numbers) == 1 and type(numbers[0]) is int
+
+
+def _perhaps_negative(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a dim is repeated by a symbolic count that is not known to be 0 or more."""
+    counts = leaves(args[1:])
+    unknown = (isinstance(count, torch.SymInt) and not is_known(count >= 0) for count in counts)
+    return not kwargs and any(unknown)
+
+
+def _as_ranked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """The same, where there is a count for each dim."""
+    return _perhaps_negative(args, kwargs) and len(leaves(args[1:])) >= args[0].dim()
 
 
 def _of_real_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -375,44 +406,36 @@ _Written = tuple[Callable[..., Any], _Suits]
 _LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
 _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
 _WRITTEN: Mapping[Any, Sequence[_Written]] = {
-    torch.linspace: [(linspace, _floating)],
-    torch.logspace: [(logspace, _floating)],
-    torch.as_tensor: [(as_tensor, _of_numbers)],
-    torch.asarray: [(as_tensor, _of_numbers)],
-    torch.Tensor.new_tensor: [(new_tensor, _of_numbers)],
-    torch.tensor_split: [(tensor_split, _in_parts)],
-    torch.Tensor.tensor_split: [(tensor_split, _in_parts)],
-    torch.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
-    torch.nn.functional.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
-    torch.max_pool2d: [_LARGEST[1]],
-    torch.max_pool3d: [_LARGEST[2]],
-    torch.nn.functional.max_pool2d: [_LARGEST[1]],
-    torch.nn.functional.max_pool3d: [_LARGEST[2]],
-    torch.nn.functional.avg_pool1d: [_MEAN[0]],
-    torch.nn.functional.avg_pool2d: [_MEAN[1]],
-    torch.nn.functional.avg_pool3d: [_MEAN[2]],
-    torch.nn.functional.one_hot: [(one_hot, _always)],
-    torch.tril_indices: [(tril_indices, _always)],
-    torch.triu_indices: [(triu_indices, _always)],
-    torch.kron: [(kron, _always)],
-    torch.Tensor.kron: [(kron, _always)],
-    torch.fft.fftfreq: [(fftfreq, _of_samples)],
-    torch.fft.rfftfreq: [(rfftfreq, _of_samples)],
-    torch.hamming_window: [(hamming_window, _of_a_window)],
-    torch.hann_window: [(hann_window, _of_a_window)],
-    torch.pixel_unshuffle: [(pixel_unshuffle, _by_factor)],
-    torch.cov: [(cov, _of_real_rows)],
-    torch.Tensor.cov: [(cov, _of_real_rows)],
-    torch.corrcoef: [(corrcoef, _of_real_rows)],
-    torch.Tensor.corrcoef: [(corrcoef, _of_real_rows)],
-    torch.combinations: [(combinations, _of_elements)],
-    torch.vander: [(vander, _of_a_vector)],
-    torch.Tensor.unfold: [(unfold, _slid)],
-    torch.istft: [(istft, _of_a_length)],
-    torch.Tensor.istft: [(istft, _of_a_length)],
-    torch.diagonal: [(diagonal, _by_number)],
-    torch.Tensor.diagonal: [(diagonal, _by_number)],
-    PAD_SEQUENCE: [(pad_sequence, _alike)],
+    torch.linspace: ((linspace, _floating),),
+    torch.logspace: ((logspace, _floating),),
+    **dict.fromkeys((torch.as_tensor, torch.asarray), ((as_tensor, _of_numbers),)),
+    torch.Tensor.new_tensor: ((new_tensor, _of_numbers),),
+    **dict.fromkeys((torch.tensor_split, torch.Tensor.tensor_split), ((tensor_split, _in_parts),)),
+    **dict.fromkeys((torch.max_pool1d, functional.max_pool1d), (_LARGEST[0], (max_pool1d, _in_rows))),
+    **dict.fromkeys((torch.max_pool2d, functional.max_pool2d), (_LARGEST[1],)),
+    **dict.fromkeys((torch.max_pool3d, functional.max_pool3d), (_LARGEST[2],)),
+    functional.avg_pool1d: (_MEAN[0],),
+    functional.avg_pool2d: (_MEAN[1],),
+    functional.avg_pool3d: (_MEAN[2],),
+    functional.one_hot: ((one_hot, _always),),
+    torch.tril_indices: ((tril_indices, _always),),
+    torch.triu_indices: ((triu_indices, _always),),
+    **dict.fromkeys((torch.kron, torch.Tensor.kron), ((kron, _always),)),
+    torch.fft.fftfreq: ((fftfreq, _of_samples),),
+    torch.fft.rfftfreq: ((rfftfreq, _of_samples),),
+    torch.hamming_window: ((hamming_window, _of_a_window),),
+    torch.hann_window: ((hann_window, _of_a_window),),
+    torch.pixel_unshuffle: ((pixel_unshuffle, _by_factor),),
+    torch.Tensor.repeat: ((repeat, _as_ranked),),
+    **dict.fromkeys((torch.tile, torch.Tensor.tile), ((tile, _perhaps_negative),)),
+    **dict.fromkeys((torch.cov, torch.Tensor.cov), ((cov, _of_real_rows),)),
+    **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((corrcoef, _of_real_rows),)),
+    torch.combinations: ((combinations, _of_elements),),
+    torch.vander: ((vander, _of_a_vector),),
+    torch.Tensor.unfold: ((unfold, _slid),),
+    **dict.fromkeys((torch.istft, torch.Tensor.istft), ((istft, _of_a_length),)),
+    **dict.fromkeys((torch.diagonal, torch.Tensor.diagonal), ((diagonal, _by_number),)),
+    PAD_SEQUENCE: ((pad_sequence, _alike),),
 }
 REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are rewritten here."""

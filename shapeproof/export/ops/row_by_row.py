@@ -174,7 +174,7 @@ def _along(dim: str = "dim") -> Rule:
 
     def rule(call: Call, varying: Varying) -> bool:
         shape = call.tensor("self")
-        if shape is None or not all(varying.free(each) for each in _others(call, shape)):
+        if shape is None or not all(map(varying.free, _others(call, shape))):
             return False
         dims = _dims(call.arguments.get(dim), len(shape.sizes))
         return dims is not None and varying.dims(shape).isdisjoint(dims)
@@ -182,8 +182,8 @@ def _along(dim: str = "dim") -> Rule:
     return rule
 
 
-def _others(call: Call, shape: Shape) -> list[Shape]:
-    return [each for each in tensors(call.arguments.values()) if each is not shape]
+def _others(call: Call, *shapes: Shape | None) -> list[Shape]:
+    return [each for each in tensors(call.arguments.values()) if not any(each is shape for shape in shapes)]
 
 
 def pointwise(call: Call, varying: Varying) -> bool:
@@ -199,7 +199,7 @@ def pointwise(call: Call, varying: Varying) -> bool:
 
 def _running(call: Call, varying: Varying) -> bool:
     """`cumsum` and similar operators: a row depends on the rows up to it, also along a varying dim."""
-    return all(varying.free(each) for each in tensors(call.arguments.values()) if each is not call.tensor("self"))
+    return all(map(varying.free, _others(call, call.tensor("self"))))
 
 
 def _joined(call: Call, varying: Varying) -> bool:
@@ -322,7 +322,7 @@ def _matmul(one: str, other: str) -> Rule:
             return False
         kept = [Shape((*each.sizes[:-2], ONE, ONE)) for each in (left, right) if len(each.sizes) > 2]
         batch = Shape((*_batch(left, right, result), ONE, ONE))
-        bias = [each for each in tensors(call.arguments.values()) if each is not left and each is not right]
+        bias = _others(call, left, right)
         return all(aligned(each, batch, varying) for each in kept) and all(aligned(b, result, varying) for b in bias)
 
     return rule

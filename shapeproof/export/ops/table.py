@@ -147,7 +147,7 @@ _FROM_DATA: Mapping[str, Operator] = {
     "masked_select.default": Operator(sizes=sizes.masked_select, values=values.elements_of("self"), counts="mask"),
     **_each("_unique2.default unique_consecutive.default", sizes=sizes.unique, values=values.unique),
     "unique_dim.default": Operator(sizes=sizes.unique, values=values.elements_of("self")),
-    "repeat_interleave.Tensor": Operator(sizes=sizes.repeat_interleave, values=values.repeat_interleave),
+    "repeat_interleave.Tensor": Operator(sizes=sizes.repeat_interleave, values=values.below_size("repeats", 0)),
     "bincount.default": Operator(sizes=sizes.bincount, values=values.occurrences),
     "_padded_dense_to_jagged_forward.default": Operator(sizes=sizes.unpadded),
     **_each("values values_copy", stored="row", coalesced=True),
@@ -177,13 +177,13 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
         "to.dtype to.device to.dtype_layout",
         alias_or_copy=True,
         values=values.converted,
-        shape=ShapeFunction(shapes.as_it_is, dtypes.converted),
+        shape=ShapeFunction(shapes.like("self"), dtypes.converted),
         moves=True,
     ),
     **_each("reshape_as contiguous to.other flatten _reshape_alias type_as view_as_real", alias_or_copy=True),
     **_each("ravel positive resolve_conj resolve_neg sum_to_size", alias_or_copy=True),
     **_each("feature_dropout alpha_dropout feature_alpha_dropout", alias_or_copy=True, drops=True),
-    "dropout.default": Operator(alias_or_copy=True, drops=True, shape=ShapeFunction(shapes.passed_on, dtypes.idle)),
+    "dropout.default": Operator(alias_or_copy=True, drops=True, shape=ShapeFunction(shapes.like("input"), dtypes.idle)),
     "repeat.default": Operator(values=values.elements_of("self"), copies=Copies("repeats", 1)),
     "constant_pad_nd.default": Operator(values=values.elements_of("self", "value"), copies=Copies("pad")),
     "pad": Operator(copies=Copies("pad")),
@@ -279,20 +279,20 @@ _FACTORIES: Mapping[str, Operator] = {
     ),
     **_each("randint.default randint.low", values=values.randint),
     "randperm.default": Operator(values=values.randperm),
-    "multinomial.default": Operator(values=values.multinomial),
+    "multinomial.default": Operator(values=values.below_size("self", -1)),
 }
 """Operators that make tensors."""
 
 _COMPARISON = ShapeFunction(shapes.broadcast, dtypes.answer)
 _OF_BOOLS = ShapeFunction(shapes.broadcast, dtypes.of_bools)
 _OF_BOTH = ShapeFunction(shapes.broadcast, dtypes.arithmetic)
-_OF_INTEGERS = ShapeFunction(shapes.as_it_is, dtypes.of_whole)
+_OF_INTEGERS = ShapeFunction(shapes.like("self"), dtypes.of_whole)
 _ARITHMETIC: Mapping[str, Operator] = {
-    "clamp.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, dtypes.kept)),
-    "clamp_min.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, dtypes.kept)),
+    "clamp.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.like("self"), dtypes.kept)),
+    "clamp_min.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.like("self"), dtypes.kept)),
     **_each("clamp.Tensor clamp_min.Tensor clamp_max.default clamp_max.Tensor", values=values.clamp),
-    **_each("minimum.default min.other", values=values.lesser_of_both, shape=_OF_BOTH),
-    **_each("maximum.default max.other", values=values.greater_of_both, shape=_OF_BOTH),
+    **_each("minimum.default min.other", values=values.of_both(values.lesser), shape=_OF_BOTH),
+    **_each("maximum.default max.other", values=values.of_both(values.greater), shape=_OF_BOTH),
     "add.Tensor": Operator(values=values.add, shape=_OF_BOTH, rounds_once=True),
     "add.Scalar": Operator(values=values.add),
     "sub.Tensor": Operator(

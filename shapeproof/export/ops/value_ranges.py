@@ -58,11 +58,8 @@ def _adopted(call: Call, value: object, bounds: Bounds) -> Span:
 def _number(call: Call, name: str, bounds: Bounds) -> int | None:
     """Return the value of an argument that is a constant, else None."""
     found = _operand(call, name, bounds)
-    return (
-        found.low.constant_value
-        if found.low is not None and found.low is found.high and found.low.is_constant
-        else None
-    )
+    is_one = found.low is not None and found.low is found.high and found.low.is_constant
+    return found.low.constant_value if is_one and found.low is not None else None
 
 
 def elements_of(*names: str) -> Rule:
@@ -124,13 +121,18 @@ def positions(call: Call, _: Bounds) -> Span:
     return _below(maximum(*source.sizes)) if source is not None and source.sizes else ANYTHING
 
 
-def repeat_interleave(call: Call, _: Bounds) -> Span:
-    """`repeat_interleave` of counts alone: the index of each count, repeated by the count.
+def below_size(name: str, dim: int) -> Rule:
+    """Return a rule: positions in a dim of an operand.
 
     https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
+    https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
     """
-    counts = call.tensor("repeats")
-    return _below(counts.sizes[0]) if counts is not None and counts.sizes else ANYTHING
+
+    def rule(call: Call, _: Bounds) -> Span:
+        source = call.tensor(name)
+        return _below(source.sizes[dim]) if source is not None and source.sizes else ANYTHING
+
+    return rule
 
 
 def insertion(call: Call, _: Bounds) -> Span:
@@ -170,9 +172,7 @@ def summed(call: Call, bounds: Bounds) -> Span:
     """
     source = call.tensor("self")
     count = None if source is None else _addends(source, call.arguments.get("dim"))
-    if source is None or count is None or source.dtype not in INTEGRAL:
-        return ANYTHING
-    return _added(call, bounds, source.content, count, fewest=count)
+    return _added(call, bounds, source, count, fewest=count)
 
 
 def cumsum(call: Call, bounds: Bounds) -> Span:
@@ -182,13 +182,13 @@ def cumsum(call: Call, bounds: Bounds) -> Span:
     """
     source = call.tensor("self")
     count = source.size(call.arguments.get("dim")) if source is not None and source.sizes else None
-    if source is None or count is None or source.dtype not in INTEGRAL:
-        return ANYTHING
-    return _added(call, bounds, source.content, count, fewest=constant(1))
+    return _added(call, bounds, source, count, fewest=constant(1))
 
 
-def _added(call: Call, bounds: Bounds, addend: Span, count: Term, *, fewest: Term) -> Span:
-    if addend.low is None or addend.high is None:
+def _added(call: Call, bounds: Bounds, source: Shape | None, count: Term | None, *, fewest: Term | None) -> Span:
+    """Return the bounds of a sum of at least `fewest` and at most `count` elements."""
+    addend = ANYTHING if source is None or source.dtype not in INTEGRAL else source.content
+    if addend.low is None or addend.high is None or count is None or fewest is None:
         return ANYTHING
     if addend == span(0, 1) and call.result() is not None:
         return Span(constant(0), count) if call.results[0].dtype == "torch.int64" else ANYTHING  # no more than elements
@@ -250,15 +250,6 @@ def randperm(call: Call, _: Bounds) -> Span:
     return _below(call.integer("n"))
 
 
-def multinomial(call: Call, _: Bounds) -> Span:
-    """`multinomial`: indices into the last dimension.
-
-    https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
-    """
-    source = call.tensor("self")
-    return _below(source.sizes[-1]) if source is not None and source.sizes else ANYTHING
-
-
 # ---------------------------------------------------------------------- arithmetic
 
 
@@ -269,17 +260,19 @@ def clamp(call: Call, bounds: Bounds) -> Span:
     """
     found = _operand(call, "self", bounds)
     if call.arguments.get("min") is not None:
-        found = _greater(found, _operand(call, "min", bounds))
+        found = greater(found, _operand(call, "min", bounds))
     if call.arguments.get("max") is not None:
-        found = _lesser(found, _operand(call, "max", bounds))
+        found = lesser(found, _operand(call, "max", bounds))
     return found
 
 
-def _greater(left: Span, right: Span) -> Span:
+def greater(left: Span, right: Span) -> Span:
+    """`maximum`: at least either operand."""
     return Span(_either(maximum, left.low, right.low), both(maximum, left.high, right.high))
 
 
-def _lesser(left: Span, right: Span) -> Span:
+def lesser(left: Span, right: Span) -> Span:
+    """`minimum`: at most either operand."""
     return Span(both(minimum, left.low, right.low), _either(minimum, left.high, right.high))
 
 
@@ -289,14 +282,9 @@ def _either(combine: Callable[..., Term], left: Term | None, right: Term | None)
     return combine(left, right)
 
 
-def lesser_of_both(call: Call, bounds: Bounds) -> Span:
-    """`minimum`: at most either operand."""
-    return _lesser(_operand(call, "self", bounds), _operand(call, "other", bounds))
-
-
-def greater_of_both(call: Call, bounds: Bounds) -> Span:
-    """`maximum`: at least either operand."""
-    return _greater(_operand(call, "self", bounds), _operand(call, "other", bounds))
+def of_both(combine: Callable[[Span, Span], Span]) -> Rule:
+    """Return a rule: the spans of both operands, combined."""
+    return lambda call, bounds: combine(_operand(call, "self", bounds), _operand(call, "other", bounds))
 
 
 def _scaled(call: Call, bounds: Bounds) -> Span:
@@ -309,9 +297,8 @@ def _scaled(call: Call, bounds: Bounds) -> Span:
 
 
 def _plus(call: Call, left: Span, right: Span, bounds: Bounds) -> Span:
-    return _fitting(
-        call, bounds, Span(both(operator.add, left.low, right.low), both(operator.add, left.high, right.high))
-    )
+    ends = ((left.low, right.low), (left.high, right.high))
+    return _fitting(call, bounds, Span(*(both(operator.add, *pair) for pair in ends)))
 
 
 def _negated(part: Span) -> Span:
@@ -367,9 +354,8 @@ def floor_divide(call: Call, bounds: Bounds) -> Span:
     natural = dividend.low is not None and bounds(dividend.low).is_nonnegative
     if divisor is None or divisor < 1 or not (mode == "floor" or (mode == "trunc" and natural)):
         return ANYTHING
-    return Span(
-        *(None if end is None else t.floor_div(end, constant(divisor)) for end in (dividend.low, dividend.high))
-    )
+    ends = (dividend.low, dividend.high)
+    return Span(*(None if end is None else t.floor_div(end, constant(divisor)) for end in ends))
 
 
 def remainder(call: Call, bounds: Bounds) -> Span:

@@ -225,18 +225,20 @@ def trust_note(operator: str, compared: int, checked: bool) -> str:  # noqa: FBT
 
 def _identify(finding: Finding) -> str:
     """Return the id of a diagnostic, which names its page in the manual."""
-    if finding.outcome is Outcome.UNDECIDED:
-        return "undecided"
-    if finding.outcome is Outcome.DATA:
-        return "data-dependent"
-    if finding.outcome is Outcome.DIFFERS:
-        return "other-program"
-    if finding.outcome is Outcome.MANY:
-        return "many-programs"
-    return {"divides": "divides", "bound": "bound", "equal": "equal"}.get(_form(finding.requirement), "relation")
+    return IDS.get(finding.outcome) or id_of_form(finding.requirement)
 
 
-def _form(formula: Formula) -> str:
+IDS = {
+    Outcome.UNDECIDED: "undecided",
+    Outcome.DATA: "data-dependent",
+    Outcome.DIFFERS: "other-program",
+    Outcome.MANY: "many-programs",
+}
+"""The id of each outcome that has one; any other has that of what is required."""
+
+
+def id_of_form(formula: Formula) -> str:
+    """Return the id of a required formula, by its form."""
     match formula:
         case f.Compare("==", term) if _divisor(term) is not None:
             return "divides"
@@ -280,7 +282,7 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
         return f"the model raises where `{other}`"
     if finding.outcome is Outcome.DIFFERS or decision.kind is not Kind.ASSERTED:
         return f"the model does something else where `{other}`"
-    match _form(finding.requirement), finding.requirement:
+    match id_of_form(finding.requirement), finding.requirement:
         case "divides", f.Compare(_, term):
             value, divisor = _divisor(term) or (term, 0)
             shown = format_formula(f.eq(value, 0), rename=names).removesuffix(" == 0")

@@ -123,27 +123,41 @@ class Cause:
     settled_by: Formula = f.TRUE
 
 
-def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs) -> list[Cause]:
+def causes(
+    findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, named: Callable[[Finding], Finding]
+) -> list[Cause]:
     """Group the findings that one declaration is proved to settle, and those with the same reason.
 
     A group is represented by an error of eager, else by the failure at the smallest sizes; an undecided finding
-    represents a group without failures only.
+    represents a group without failures only. `named` finds the whole condition of a finding; runs are made for it.
     """
     free, found = list(findings), []
     for repair in repairs:
         facts = Facts([*inputs.domain.formulas, repair.formula], inputs.budget)
-        group = [each for each in free if implied(each.requirement, facts)]
+        group = [each for each in free if implied(each.requirement, facts) or implied(named(each).requirement, facts)]
         if len(group) > 1:
-            found.append(_cause(group, repair.formula))
+            found.append(_cause(group, named, repair.formula))
             free = [each for each in free if each not in group]
-    found += map(_cause, _by_reason(free))
-    return sorted(found, key=lambda cause: findings.index(cause.finding))
+    found += (_cause(group, named) for group in _by_reason(free))
+    return [cause for first, cause in sorted(found, key=lambda pair: findings.index(pair[0]))]
 
 
-def _cause(group: Sequence[Finding], settled_by: Formula = f.TRUE) -> Cause:
+def _cause(
+    group: Sequence[Finding], named: Callable[[Finding], Finding], settled_by: Formula = f.TRUE
+) -> tuple[Finding, Cause]:
+    """Return a group's representative as it was found, and the cause.
+
+    Errors of eager were found at the smallest sizes of their cells; other failures are seen at smaller ones if named.
+    """
+    first = min(group, key=_rank)
+    if first.outcome is Outcome.DIFFERS:
+        first = min(group, key=lambda each: _rank(named(each)))
+    return first, Cause(named(first), tuple(each for each in group if each is not first), settled_by)
+
+
+def _rank(finding: Finding) -> tuple[int, int]:
     last = {Outcome.RAISES: 0, Outcome.UNDECIDED: 2}
-    first = min(group, key=lambda each: (last.get(each.outcome, 1), sum((each.witness or {}).values())))
-    return Cause(first, tuple(each for each in group if each is not first), settled_by)
+    return last.get(finding.outcome, 1), sum((finding.witness or {}).values())
 
 
 def _by_reason(findings: Sequence[Finding]) -> list[list[Finding]]:

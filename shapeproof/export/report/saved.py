@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.syntax.text import parse_formula
+from shapeproof.contract import Contract
 from shapeproof.contract.archives import saved_text
 from shapeproof.contract.saved import from_data, to_data
 from shapeproof.export.explore.findings import SharedFailure
@@ -77,25 +79,24 @@ def _form() -> TypeAdapter[_Saved]:
 def saved_report(report: Report) -> str:
     """Return the text of the file."""
     versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
-    saved = {
-        "format": FORMAT,
-        "status": report.status,
-        "domain": list(report.domain),
-        "inputs": {name: list(sizes) for name, sizes in report.inputs.items()},
-        "notes": list(report.notes),
-        "regions": report.regions.saved(),
-        "statistics": dict(report.statistics),
-        "spent": dict(report.spent),
-        "bounds": [dataclasses.asdict(bound) for bound in report.bounds],
-        "peak_bytes_bound": report.peak_bytes_bound,
-        "contract": None if report.contract is None else to_data(report.contract),
-        "shared_failures": [dataclasses.asdict(failure) for failure in report.shared_failures],
-        "trusted": dict(report.trusted),
-        "versions": versions,
-        "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in report.diagnostics],
-        "decisions": [_saved_decision(decision) for decision in report.decisions],
-    }
-    return json.dumps(saved, indent=1) + "\n"
+    fields = [each.name for each in dataclasses.fields(_Saved) if each.name not in {"format", "versions"}]
+    saved = {"format": FORMAT, "versions": versions} | {name: getattr(report, name) for name in fields}
+    return json.dumps(saved, indent=1, default=_as_data) + "\n"
+
+
+def _as_data(value: Any) -> Any:
+    """Return a part of a report as JSON data, one level deep."""
+    match value:
+        case RegionMap():
+            return value.saved()
+        case Contract():
+            return to_data(value)
+        case Formula():
+            return str(value)
+        case Kind():
+            return value.value
+        case _:
+            return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
 
 
 def read_report(path: str | Path) -> dict[str, Any]:
@@ -138,17 +139,6 @@ def _fields(saved: _Saved) -> dict[str, Any]:
     decisions = tuple(map(_loaded_decision, saved.decisions))
     bounds = Bounds(saved.bounds)
     return fields | {"regions": regions, "decisions": decisions, "contract": contract, "bounds": bounds}
-
-
-def _saved_decision(decision: Decision) -> dict[str, Any]:
-    return {
-        "formula": str(decision.formula),
-        "kind": decision.kind.value,
-        "outcome": decision.outcome,
-        "where": decision.where and dataclasses.asdict(decision.where),
-        "operator": decision.operator,
-        "framework": decision.framework and dataclasses.asdict(decision.framework),
-    }
 
 
 def _loaded_decision(saved: _Decision) -> Decision:

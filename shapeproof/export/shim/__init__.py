@@ -6,7 +6,8 @@ process/   torch's process-wide state: logs, garbage, threads, transforms, ranks
 programs   structures, storages, strides, consumers      trees.py, storages.py, strides.py, consumers.py
 models     parameters, buffers and submodules            modules.py
 archives   programs in files, checked before loading     archives.py
-runs       guards; checks on data as nodes               guarding.py, asynchronous.py
+runs       guards; checks on data as nodes               guarding.py
+blocks     values of attributes and context variables     replaced.py
 callers    torch's functions on the call stack           callers.py
 gradients  autograd's work, recorded                    autograd.py
 operators  custom operators                              custom_operators.py

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch._higher_order_ops.while_loop import while_loop_fake_tensor_mode
 from torch.fx.passes import shape_prop
 
 import shapeproof
@@ -30,6 +31,7 @@ _TRACER = tuple(str(Path(TORCH) / name) for name in ("export", "_export", "fx", 
 _HELPERS = str(Path(TORCH) / "_prims_common")
 _FAKE_INPUTS = str(Path(TORCH) / "_subclasses" / "meta_utils.py")
 _OF_A_NODE = shape_prop._extract_tensor_metadata.__code__
+_LOOP = while_loop_fake_tensor_mode.__code__
 _DEPTH_OF_A_NOTE = 17
 
 
@@ -97,6 +99,18 @@ def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
     if merging is None or "s0" not in merging.f_locals:
         return []
     return [f.disjunction(*(f.eq(size, read(merging.f_locals[name])) for name in ("s0", "s1")))]
+
+
+def rounds(size: Term) -> list[Formula]:
+    """Return the fact that torch.while_loop, while it keeps each round for a gradient, keeps one row at least.
+
+    A loop without a round keeps its operand. No facts if the size is something else: the number of rounds is on no node
+    of a program, which keeps the last round alone.
+    """
+    drawing = next((frame for frame in _near() if frame.f_code.co_name == "_create_unbacked_symint"), None)
+    loop = drawing.f_back if drawing is not None else None
+    counting = loop is not None and loop.f_code is _LOOP and loop.f_locals["stack_output"]
+    return [f.ge(size, 1)] if counting else []
 
 
 def noting() -> bool:

@@ -12,6 +12,11 @@ from torch.export._tree_utils import reorder_kwargs
 from torch.export._unlift import _ok_to_generate_guards_fn, eq_spec
 
 
+def assert_all(condition: torch.Tensor, message: str) -> None:
+    """Raise when the program runs if some element of the condition is false; an accelerator needs no host for it."""
+    torch.ops.aten._assert_async.msg(condition.all(), message)
+
+
 def guard_inputs(module: torch.fx.GraphModule, guards: torch.nn.Module, state: Iterable[str]) -> None:
     """Call `guards` first, with the flat inputs and these tensors of the model; torch's consumers know it by its name.
 

@@ -21,7 +21,7 @@ UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN"})()
 """A value about which nothing is known."""
 TEXT: Any = type("Text", (), {"__repr__": lambda _: "TEXT"})()
 """A value that depends on a text in question; nothing else is known about it."""
-_NULL = object()
+NULL = object()
 """The marker that Python pushes beside a function that is not a method."""
 _FAILING = "LOAD_ASSERTION_ERROR"
 """The first instruction of a failing assert statement."""
@@ -95,7 +95,8 @@ _TAKEN: Mapping[str, Callable[[int], int]] = {
 LOCAL = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
 """The instructions that push the value of a local name."""
 _NAMING = {"LOAD_GLOBAL", "LOAD_NAME", *LOCAL}
-_PASSED = {"NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "COPY_FREE_VARS", "EXTENDED_ARG", "NOT_TAKEN"}
+PASSED = {"NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "COPY_FREE_VARS", "EXTENDED_ARG", "NOT_TAKEN"}
+"""The instructions that leave the values on the stack alone."""
 _ENDING = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"}
 
 
@@ -170,23 +171,23 @@ def run(step: dis.Instruction, stack: list[Any], look: Look) -> bool:
     arg = step.arg or 0
     match step.opname:
         case name if name in _NAMING:
-            stack += [_NULL] * (name == "LOAD_GLOBAL" and arg & 1) + [look(step.argval)]
+            stack += [NULL] * (name == "LOAD_GLOBAL" and arg & 1) + [look(step.argval)]
         case "LOAD_CONST":
             stack.append(step.argval)
         case "COPY":
             stack.append(stack[-arg] if len(stack) >= arg else UNKNOWN)
         case "BINARY_OP" if len(stack) > 1 and isinstance(stack[-2], InPlaceOf):
             stack[-2:] = [look(stack[-2].name)]
-        case "PUSH_NULL":
-            stack.append(_NULL)
+        case "PUSHNULL":
+            stack.append(NULL)
         case "LOAD_ATTR" | "LOAD_METHOD" as name:
             method = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1)
             value = _attribute(_pop(stack, 1)[0], step.argval)
-            stack += [_NULL] * bool(method) + [value]
+            stack += [NULL] * bool(method) + [value]
         case "CALL":
             args, slots = _pop(stack, arg), _pop(stack, 2)
             # Without a null there, the upper slot is an argument: the message of an assert statement.
-            own = [] if any(each is _NULL for each in slots) else slots[1:]
+            own = [] if any(each is NULL for each in slots) else slots[1:]
             stack.append(Called(_function(slots), (*own, *args)))
         case "CALL_FUNCTION_EX":
             args, slots = _pop(stack, 1 + (arg & 1)), _pop(stack, 2)
@@ -209,7 +210,7 @@ def run(step: dis.Instruction, stack: list[Any], look: Look) -> bool:
             stack.append(_mapping(name, _pop(stack, 2 * arg if name == "BUILD_MAP" else arg + 1)))
         case name if name in _TAKEN:
             stack.append(computed(_pop(stack, _TAKEN[name](arg))))
-        case name if name not in _PASSED:
+        case name if name not in PASSED:
             stack[:] = [UNKNOWN] * max(0, len(stack) + dis.stack_effect(step.opcode, step.arg, jump=False))
             return False
     return True
@@ -217,7 +218,7 @@ def run(step: dis.Instruction, stack: list[Any], look: Look) -> bool:
 
 def _function(slots: list[Any]) -> Any:
     """Return the function of a call: one of its two places on the stack may hold Python's marker."""
-    return next((slot for slot in slots if slot is not _NULL), UNKNOWN)
+    return next((slot for slot in slots if slot is not NULL), UNKNOWN)
 
 
 def _mapping(name: str, parts: list[Any]) -> Any:

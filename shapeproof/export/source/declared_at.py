@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import linecache
 import sysconfig
 from collections.abc import Callable
 from typing import TypeAlias
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, outwards
+from shapeproof.export.source.names import tree_of
 
 Where: TypeAlias = Callable[[str], SourceLocation | None]
 """Returns the line of a Dim, by its name, or of a relation; None if it is unknown."""
@@ -55,12 +55,8 @@ def _where(name: str, *, file: str, line: int) -> SourceLocation:
 @functools.lru_cache(maxsize=1)
 def _written(file: str) -> dict[str, list[int]]:
     """The lines of each `Dim("name", ...)` by its name, and of each text that may be a relation."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):  # a page with embedded code, a notebook
-        return {}
     found: dict[str, list[int]] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(file)):
         match node:
             case ast.Call(func=ast.Name("Dim") | ast.Attribute(attr="Dim"), args=[ast.Constant(str() as name), *_]):
                 found.setdefault(name, []).append(node.lineno)

@@ -18,6 +18,8 @@ _OPERATORS = tuple(
     for name in ("__init__.py", "_ops.py", "_meta_registrations.py", "_refs", "_prims", "_decomp", "_library")
 )
 """Files of torch's checks, operators and fake kernels."""
+_FAKES = str(Path(TORCH) / "_subclasses" / "fake_impls.py")
+"""The file of fake kernels that call C++. Besides what an operator refuses, some of them refuse to be traced."""
 
 
 def raised_by_user(error: BaseException | None) -> bool:
@@ -32,6 +34,13 @@ def raised_at_run_time(error: BaseException | None) -> bool:
     if frame is None or type(error).__module__.startswith(("torch._subclasses", "torch._dynamo", "torch.fx")):
         return False
     return raised_by_user(error) or frame.f_code.co_filename.startswith(_OPERATORS)
+
+
+def raised_by_sizes(error: BaseException | None) -> bool:
+    """True if an error on tensors without data shows that a trace at the same sizes raises, too."""
+    frame = _raising(error)
+    in_fake = frame is not None and type(error) is RuntimeError and frame.f_code.co_filename == _FAKES
+    return in_fake or raised_at_run_time(error)
 
 
 def is_stated(error: BaseException) -> bool:

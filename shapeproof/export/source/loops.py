@@ -7,20 +7,17 @@ question at the head of a loop, or in a function that calls itself, asks for the
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 
 from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.source.names import tree_of
 
 
 def rounds(where: SourceLocation | None) -> str | None:
     """Describe the loop or recursion at a line; None if there is none, or if the source cannot be read."""
     if where is None:
         return None
-    try:
-        tree = ast.parse("".join(linecache.getlines(where.file)))
-    except (SyntaxError, ValueError):
-        return None
+    tree = tree_of(where.file)
     if any(first <= where.line <= last for first, last in _heads(tree)):
         return "the loop at this line"
     around = [node for node in _functions(tree) if node.lineno <= where.line <= (node.end_lineno or node.lineno)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dis
 import itertools
 import linecache
 import re
@@ -20,7 +19,7 @@ import torch
 
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term
-from shapeproof.export.source.bytecode import locals_of
+from shapeproof.export.source.bytecode import index_at, instructions, locals_of
 
 _LONGEST_LIST = 64
 
@@ -114,24 +113,25 @@ def _computed(
         text = linecache.getline(file, line).encode()[first:last].decode()
         with contextlib.suppress(SyntaxError):
             return text, ast.parse(text, mode="eval").body
-    source = "".join(linecache.getlines(file))
-    with contextlib.suppress(SyntaxError):
-        for node in ast.walk(ast.parse(source)):
-            if (place := _place(node)) is not None and place == (line, end_line, first, last):
-                return source, node
-    return source, None
+    placed = (node for node in ast.walk(tree_of(file)) if isinstance(node, ast.expr | ast.stmt))
+    where = line, end_line, first, last
+    found = (node for node in placed if (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == where)
+    return "".join(linecache.getlines(file)), next(found, None)
 
 
-def _place(node: ast.AST) -> tuple[int | None, ...] | None:
-    if not isinstance(node, ast.expr | ast.stmt):
-        return None
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+def tree_of(file: str) -> ast.Module:
+    """Return the syntax tree of a file; an empty one if it is not Python (a page with embedded code, a notebook)."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def _asks(frame: FrameType) -> bool:
     """True if a frame tests the truth of a value."""
-    steps = dis.get_instructions(frame.f_code)
-    return any(step.offset == frame.f_lasti and ("JUMP" in step.opname or step.opname == "UNARY_NOT") for step in steps)
+    index = index_at(frame.f_code, frame.f_lasti)
+    name = "" if index is None else instructions(frame.f_code)[index].opname
+    return "JUMP" in name or name == "UNARY_NOT"
 
 
 def fresh_name(number: Number, taken: Collection[str]) -> str:
@@ -148,11 +148,8 @@ def fresh_name(number: Number, taken: Collection[str]) -> str:
 
 def statement_of(file: str, line: int) -> int:
     """Return the first line of the innermost statement at a line; the user can paste a check before it."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return line
-    holding = [each.lineno for each in _statements(tree, file) if each.lineno <= line <= (each.end_lineno or line)]
+    every = _statements(tree_of(file), file)
+    holding = [each.lineno for each in every if each.lineno <= line <= (each.end_lineno or line)]
     return max(holding, default=line)
 
 

@@ -13,10 +13,12 @@ import functools
 import itertools
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any
 
+from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.bytecode import InPlaceOf, index_at, instructions
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
@@ -28,15 +30,9 @@ Raised = dict[tuple[str, int, type[BaseException]], str]
 _found: ContextVar[Raised | None] = ContextVar("found", default=None)
 
 
-@contextlib.contextmanager
-def raised_by_the_user() -> Iterator[Raised]:
+def raised_by_the_user() -> AbstractContextManager[Raised]:
     """Record exceptions inside the block."""
-    found: Raised = {}
-    token = _found.set(found)
-    try:
-        yield found
-    finally:
-        _found.reset(token)
+    return bound(_found, {})
 
 
 def only_in_the_first(first: Raised, second: Raised) -> str | None:

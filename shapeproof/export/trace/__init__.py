@@ -3,9 +3,9 @@
 run      the model, under torch's own exporter            tracer.py
          caught errors that only the trace raises         caught.py
          what it leaves in its inputs' containers         rebinding.py
-ask      torch's questions, as formulas                   shape_env.py, no_constraints.py
+ask      torch's questions, as formulas                   shape_env.py
 sizes    the symbols of sizes, and their meanings         size_symbols.py, translate.py
-answer   what follows from the facts; the rest is a decision   trial.py, data_point.py, formula_sets.py
+answer   what follows from the facts; the rest is a decision   trial.py, questions.py, data_point.py
 after    what a traced program knows; compilers ask       traced.py, closed_trial.py
 python/  symbolic versions of Python's functions and classes
 calls/   each call of an operator: run, settled, remembered

@@ -7,6 +7,7 @@ records a specialization any more; and no side of a branch is assumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
@@ -14,11 +15,21 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.syntax.text import format_node
 from shapeproof.constraints.terms import Term
 from shapeproof.export.source.places import Place
-from shapeproof.export.trace.formula_sets import Where
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.wording import equals
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
+
+
+class Where(Container[Formula]):
+    """The set of formulas for which a predicate is true."""
+
+    def __init__(self, holds: Callable[[Formula], bool]) -> None:
+        self._holds = holds
+
+    def __contains__(self, formula: object) -> bool:
+        return isinstance(formula, Formula) and self._holds(formula)
+
 
 _EVERYTHING = Where(lambda _: True)
 
@@ -34,26 +45,24 @@ class ClosedTrial(Trial):
     Args:
         known: what the inputs meet that the program does not refuse.
         point: a value for every symbol of the inputs.
-        data: True for a symbol of data (unbacked).
         names: the user's names of the sizes.
         taken_apart: gives the facts under which the program is known to behave the same when decomposed; they answer a
             question outside an operator that needs a side. None while the program is being decomposed.
         oblivious: questions that torch's fallback answers.
-        in_place: True if operators may settle their decisions where they make them.
+        more: as for Trial.
     """
 
-    def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
+    def __init__(
         self,
         known: Facts,
         point: Mapping[str, int],
         *,
-        data: Callable[[str], bool],
         names: Mapping[str, str],
         taken_apart: Callable[[], Facts] | None = None,
         oblivious: Container[Formula] = _EVERYTHING,
-        in_place: bool = True,
+        **more: Any,
     ) -> None:
-        super().__init__(known, point, data=data, oblivious=oblivious, in_place=in_place)
+        super().__init__(known, point, oblivious=oblivious, **more)
         self.user_names = names
         self._taken_apart = taken_apart
 

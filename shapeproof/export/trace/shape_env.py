@@ -47,7 +47,6 @@ from shapeproof.export.source.places import Place
 from shapeproof.export.trace.checks import failures
 from shapeproof.export.trace.checks.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.checks.raising import side_that_raises
-from shapeproof.export.trace.no_constraints import NoConstraints
 from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.size_symbols import SizeSymbols
@@ -272,7 +271,7 @@ class ProofShapeEnv(SizeSymbols):
 
     def produce_guards(self, *_: object, **__: object) -> list[str]:
         """Return no guards: the graph itself asserts the declared domain."""
-        self.dim_constraints = NoConstraints()  # type: ignore[assignment]
+        self.dim_constraints = _NoConstraints()  # type: ignore[assignment]
         return []
 
     def before(self, function: Any, node: Any) -> None:  # noqa: D102
@@ -293,3 +292,18 @@ class ProofShapeEnv(SizeSymbols):
 
 def _is_condition(expr: sympy.Basic) -> bool:
     return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
+
+
+class _NoConstraints:
+    """The object that torch's exporter consults after tracing in place of its DimConstraints; it has no constraints."""
+
+    def solve(self) -> None:
+        """Do nothing: shapeproof's solver handles constraints."""
+
+    def forced_specializations(self) -> dict[str, sympy.Expr]:
+        """Return no specializations: in shapeproof, a specialization is a decision."""
+        return {}
+
+    def prettify_results(self, *_: object) -> str:
+        """Return no text: shapeproof builds its diagnostics elsewhere."""
+        return ""

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import sympy
@@ -27,8 +28,10 @@ from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
 from shapeproof.export.ops.value_ranges import INTEGRAL
+from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
 from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, SIZE_FUNCTIONS, is_unbacked, value_range
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.source import frames
 from shapeproof.export.trace.known.value_numbering import Numbering
@@ -189,14 +192,9 @@ class SizeSymbols(ExactShapeEnv):
             if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
                 self._contents.note(result, found)
 
-    @contextlib.contextmanager
-    def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
+    def expecting(self, known: list[sympy.Expr]) -> AbstractContextManager[None]:
         """Inside this block, an operator runs again: its new symbols equal the known expressions, in order."""
-        self._expected = list(known)
-        try:
-            yield
-        finally:
-            self._expected = []
+        return replaced(self, _expected=list(known))
 
     def create_unbacked_symint(self, source: Any = None) -> torch.SymInt:
         """Create a symbol for a size that is taken from data, or for a size of a view whose bounds are."""
@@ -218,6 +216,8 @@ class SizeSymbols(ExactShapeEnv):
         value = self._term(fresh)
         for name in value.symbols - self.trial.origins.keys():
             self.trial.origins[name] = frames.origin(self.innermost)
+        for fact in callers.rounds(value):
+            self.trial.learn(fact)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
         if promising:

@@ -69,18 +69,9 @@ def close_trace(
     refine = functools.partial(_refine_range, env)
     for free in env.var_to_range:
         refine(free)
-    known = KnownSizes(env.translator, env.trial.facts, env.terms, lambda: env.var_to_range, _maker(env), refine)
+    known = KnownSizes(env, refine)
     env.operators.known_sizes = known
     env.keep_written(known.has_written)
-
-
-def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
-    def made(expr: Any) -> int | torch.SymInt:
-        number = env.create_symintnode(expr, hint=None)
-        env.note_example(number)
-        return number  # type: ignore[no-any-return]
-
-    return made
 
 
 def _refine_range(env: ProofShapeEnv, free: Any) -> None:

@@ -55,7 +55,7 @@ from shapeproof.export.shim.process.transforms import transforms, transforms_end
 from shapeproof.export.shim.process.unrun import Formats, record_unrun
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.strides import fresh, view_of
-from shapeproof.export.source.frames import entry
+from shapeproof.export.source.frames import entry, innermost
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
@@ -97,15 +97,13 @@ def recording_mode(
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
     stated = Stated(env)
-    apart, recalled = proxy_tensor.disable_proxy_modes_tracing, None if on_data else recalled
     operators = env.operators = Operators(
         env,
-        apart,
         functools.partial(fresh, mode),
         stated,
         by_rule=not on_data,
         repeating=repeating,
-        recalled=recalled,
+        recalled=None if on_data else recalled,
     )
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -353,7 +351,7 @@ class _Watch(TorchFunctionMode):
             return result
 
         recorder.__torch_dispatch__ = MethodType(dispatch, recorder)  # torch wants the mode's own method
-        note_lines(recorder.tracer)
+        note_lines(recorder.tracer, innermost)
 
     def _layout(self, result: Any) -> Hashable | None:
         """Return what the answers about a result's layout follow from; None if they may change later in the trace."""

@@ -16,6 +16,7 @@ Torch's functions are recognized by name or passed in as arguments.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,19 +26,12 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.nodes import Node, postorder
-from shapeproof.export.shim.numbers.doubles import Comparison, Double
+from shapeproof.export.shim.numbers.doubles import COMPARISONS, Comparison, Double
 from shapeproof.solver.facts import Facts
 
 Value = t.Term | t.Real | f.Formula
 
-_COMPARISONS: Mapping[str, tuple[str, Callable[..., f.Formula]]] = {
-    "Equality": ("==", f.eq),
-    "Unequality": ("!=", f.ne),
-    "LessThan": ("<=", f.le),
-    "StrictLessThan": ("<", f.lt),
-    "GreaterThan": (">=", f.ge),
-    "StrictGreaterThan": (">", f.gt),
-}
+_COMPARISONS = {made.__name__: op for op, (_, made) in COMPARISONS.items()}
 _ROUNDINGS = {
     "TruncToInt": "trunc",
     "CeilToInt": "ceil",
@@ -153,7 +147,7 @@ class Translator:
         if kind == "Where":
             return _where(kind, args)
         if all(isinstance(arg, t.Term) for arg in args):
-            return _integer(kind, [_as_term(arg) for arg in args])
+            return _OF_INTEGERS.get(kind, functools.partial(t.unknown, kind))(*args)
         return _real(kind, args)
 
     def _leaf(self, expr: sympy.Basic) -> Value:
@@ -171,13 +165,10 @@ class Translator:
 
 
 def _compare(kind: str, left: Value, right: Value) -> f.Formula:
-    symbol, build = _COMPARISONS[kind]
     if isinstance(left, f.Formula) and isinstance(right, f.Formula):
         return _same(left, right) if kind == "Equality" else f.negate(_same(left, right))
-    if isinstance(left, t.Term) and isinstance(right, t.Term):
-        return build(left, right)
-    if any(isinstance(side, t.RealConstant) for side in (left, right)):
-        return f.real_compare(symbol, _as_term_or_constant(left), _as_term_or_constant(right))
+    if isinstance(left, t.Term | t.RealConstant) and isinstance(right, t.Term | t.RealConstant):
+        return f.real_compare(_COMPARISONS[kind], left, right)
     raise Untranslatable("a comparison of floats, which sympy may have rearranged")
 
 
@@ -224,49 +215,30 @@ def _opaque(kind: str, args: list[Value]) -> t.Term:
     return t.unknown(kind, *(t.where(arg, 1, 0) if isinstance(arg, f.Formula) else arg for arg in args))
 
 
-def _integer(kind: str, args: list[t.Term]) -> Value:
-    """Translate a function of integers by the name of its class."""
-    match kind:
-        case "Add":
-            return functools.reduce(lambda a, b: a + b, args)
-        case "Mul":
-            return functools.reduce(lambda a, b: a * b, args)
-        case "Pow" | "PowByNatural":
-            return _power(*args)
-        case "FloorDiv" | "CleanDiv":
-            return t.floor_div(*args)
-        case "CeilDiv":
-            return -t.floor_div(-args[0], args[1])
-        case "Mod" | "PythonMod":
-            return t.modulo(*args)
-        case "ModularIndexing":
-            return t.modulo(t.floor_div(args[0], args[1]), args[2])
-        case "Min":
-            return t.minimum(*args)
-        case "Max":
-            return t.maximum(*args)
-        case "Identity":
-            return args[0]
-        case "IntTrueDiv":
-            return t.real_call("inttruediv", *args)
-        case "ToFloat":
-            return t.FromInt(args[0])
-        case "Abs":
-            return t.maximum(args[0], -args[0])
-        case _ if kind in _ROUNDINGS:
-            return args[0]
-        case _ if kind in _BITS:
-            return t.apply(_BITS[kind], *args)
-        case _ if kind in _REALS:
-            return t.real_call(_REALS[kind], *args)
-        case _:
-            return t.unknown(kind, *args)
-
-
 def _power(base: t.Term, exponent: t.Term) -> t.Term:
     if exponent.is_constant and 0 <= exponent.constant_value <= 16:
         return base**exponent.constant_value
     return t.apply("pow", base, exponent)
+
+
+_OF_INTEGERS: Mapping[str, Callable[..., Value]] = {
+    "Add": lambda *terms: functools.reduce(operator.add, terms),
+    "Mul": lambda *terms: functools.reduce(operator.mul, terms),
+    **dict.fromkeys(("Pow", "PowByNatural"), _power),
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), t.floor_div),
+    "CeilDiv": lambda numerator, divisor: -t.floor_div(-numerator, divisor),
+    **dict.fromkeys(("Mod", "PythonMod"), t.modulo),
+    "ModularIndexing": lambda term, divisor, modulus: t.modulo(t.floor_div(term, divisor), modulus),
+    "Min": t.minimum,
+    "Max": t.maximum,
+    "Abs": lambda term: t.maximum(term, -term),
+    "IntTrueDiv": functools.partial(t.real_call, "inttruediv"),
+    "ToFloat": t.FromInt,
+    **dict.fromkeys(("Identity", *_ROUNDINGS), lambda term: term),
+    **{kind: functools.partial(t.apply, op) for kind, op in _BITS.items()},
+    **{kind: functools.partial(t.real_call, op) for kind, op in _REALS.items()},
+}
+"""Functions of integers, by the names of their classes."""
 
 
 def _real(kind: str, args: list[Value]) -> Value:
@@ -296,12 +268,6 @@ def _rounded(rounding: str, value: t.Term | t.Real) -> t.Term:
 def _as_formula(value: Value) -> f.Formula:
     if not isinstance(value, f.Formula):
         raise Untranslatable(f"{value} is not a condition")
-    return value
-
-
-def _as_term_or_constant(value: Value) -> t.Term | t.RealConstant:
-    if not isinstance(value, t.Term | t.RealConstant):
-        raise Untranslatable("a comparison of floats, which sympy may have rearranged")
     return value
 
 

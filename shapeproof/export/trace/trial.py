@@ -20,10 +20,10 @@ This module knows neither torch nor sympy, and does not interpret decisions for 
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.formulas import FALSE, Formula, conjunction, negate
@@ -32,8 +32,10 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.data_point import DataPoint
+from shapeproof.export.trace.questions import Questions
 from shapeproof.solver.answers.wording import has_value
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
@@ -72,40 +74,6 @@ class DataCheck:
     message: str = ""
     inside: bool = False
     """True if only inputs that enter a body (a branch of torch.cond) make the check."""
-
-
-@dataclass(slots=True)
-class Questions:
-    """The questions of one trace that its facts leave open, with the user's names; findings' causes are among them."""
-
-    asked: dict[Formula, Decision] = field(default_factory=dict)
-    """Each question with its answer. The user's own line takes precedence over an assumption of torch."""
-    names: dict[Formula, Mapping[str, str]] = field(default_factory=dict)
-    """The user's names for the symbols of a question, at the line that asks."""
-    learned_before: dict[Formula, int] = field(default_factory=dict)
-    """For each question, how many facts the trace had learned when it was asked."""
-    answered: set[Formula] = field(default_factory=set)
-    """Questions that the region answers."""
-    against: dict[Formula, Decision] = field(default_factory=dict)
-    """The questions whose answer from the region differs from torch's fallback."""
-    varying: dict[Formula, bool] = field(default_factory=dict)
-    """For each question: is it seen to hold at some points of the domain and to fail at others?"""
-
-    def has(self, formula: Formula, kind: Kind) -> bool:
-        """True if the question has been noted, and this kind of question does not take precedence."""
-        known = self.asked.get(formula)
-        return known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED)
-
-    def note(self, decision: Decision, here: Place, learned: int) -> None:
-        """Note a question with its answer, the place that asks, and the number of facts learned before."""
-        self.asked[decision.formula] = decision
-        self.names[decision.formula] = here.names
-        self.learned_before[decision.formula] = learned
-
-    def note_check(self, formula: Formula, here: Place, learned: int) -> None:
-        """Note where a check on data is made, unless the same question was asked before."""
-        self.names.setdefault(formula, here.names)
-        self.learned_before.setdefault(formula, learned)
 
 
 class Trial:
@@ -244,14 +212,9 @@ class Trial:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
         return truth(formula, facts or self.region).always
 
-    @contextlib.contextmanager
-    def viewing_everywhere(self) -> Iterator[None]:
+    def viewing_everywhere(self) -> AbstractContextManager[None]:
         """Inside this block, the sizes of views are written as they are on the whole domain."""
-        self.views = self.known
-        try:
-            yield
-        finally:
-            self.views = None
+        return replaced(self, views=self.known)
 
     def choose(
         self,
@@ -355,7 +318,7 @@ class Trial:
             return follows or self._check_data(formula, place, message)
         if answer is False and self._outside is not None and self.about_data(formula):  # fails for all inputs here
             self.checks.append(DataCheck(formula, place(), message(), inside=True))
-            self.last_check = (len(self.steps), len(self.learned))
+            self._mark_check()
             return True
         if answer is False and self.about_data(formula) and truth(formula, self.facts).always is False:
             self.impossible = self.impossible or DataCheck(formula, place(), message())
@@ -381,20 +344,18 @@ class Trial:
         self.memo.clear()
         self.learned[known:] = promised
         for formula in promised:
-            self.facts.learn(formula)
-            self.region.learn(formula)
+            self._know(formula)
         for step in self.steps[first:]:
             if step.teaches:
                 self.region.learn(step.decision.taken)
-        self.last_check = (len(self.steps), len(self.learned))
+        self._mark_check()
 
     def learn(self, formula: Formula) -> None:
         """Take a promise of an operator (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
         self.learned.append(formula)
         if self._outside is not None:
             self._outside[-1].append(formula)
-        self.facts.learn(formula)
-        self.region.learn(formula)
+        self._know(formula)
         self.data_point.fit(formula, self.region)
 
     def layout_read(self, sizes: Iterable[Term]) -> None:
@@ -443,8 +404,8 @@ class Trial:
     ) -> None:
         here = place()
         decision = _decision(formula, kind, here, outcome=outcome)
-        if not self.questions.has(formula, kind):
-            self.questions.note(decision, here, len(self.learned))
+        if not self._is_noted(formula, kind):
+            self._note_as(decision, here)
         self.steps.append(Step(decision, self.region.fork(), fallback))
         self.region.learn(decision.taken)
         if formula.symbols <= self.point.keys():
@@ -452,13 +413,24 @@ class Trial:
 
     def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
         """Note a question that earlier decisions answered, if the facts alone leave it open."""
-        if self.questions.has(formula, kind):
+        if self._is_noted(formula, kind):
             return
         if formula not in self.questions.varying:
             self.questions.varying[formula] = self._varies(formula)
         if self.questions.varying[formula]:
             here = place()
-            self.questions.note(_decision(formula, kind, here, outcome=outcome), here, len(self.learned))
+            self._note_as(_decision(formula, kind, here, outcome=outcome), here)
+
+    def _is_noted(self, formula: Formula, kind: Kind) -> bool:
+        """True if a question has been noted, and this kind of question does not take precedence."""
+        known = self.questions.asked.get(formula)
+        return known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED)
+
+    def _note_as(self, decision: Decision, here: Place) -> None:
+        """Note a question with its answer, and the place that asks."""
+        self.questions.asked[decision.formula] = decision
+        self.questions.names[decision.formula] = here.names
+        self.questions.learned_before[decision.formula] = len(self.learned)
 
     def _varies(self, formula: Formula) -> bool:
         """True if the formula is seen to hold at some points of the domain and to fail at others.
@@ -476,12 +448,21 @@ class Trial:
             return False
         here = place()
         self.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
-        self.questions.note_check(formula, here, len(self.learned))
+        self.questions.names.setdefault(formula, here.names)
+        self.questions.learned_before.setdefault(formula, len(self.learned))
         self.learned.append(formula)
-        self.last_check = (len(self.steps), len(self.learned))
+        self._mark_check()
+        self._know(formula)
+        return True
+
+    def _know(self, formula: Formula) -> None:
+        """Take a formula as a fact from here on."""
         self.facts.learn(formula)
         self.region.learn(formula)
-        return True
+
+    def _mark_check(self) -> None:
+        """Note that a check on data has been learned just now."""
+        self.last_check = (len(self.steps), len(self.learned))
 
     def _side(self, formula: Formula, *, fallback: bool | None) -> bool:
         if fallback is not None and not formula.symbols <= self.point.keys():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,18 +20,19 @@ from shapeproof.contract.outside import OutsideDomain, refusal
 from shapeproof.export.shim import guarding
 
 
-class Guard(Protocol):
-    """Checks one flat input against its declaration."""
+class Guard:
+    """Checks one flat input against its declaration; this class accepts any object: an input without a declaration."""
 
     def check(self, value: Any) -> None:
         """Raise OutsideDomain if the value is of another kind."""
 
-    def code(self, source: str) -> list[str]:
+    def code(self, source: str) -> list[str]:  # noqa: ARG002 - what it says of a source
         """Return the checks for a saved program, as Python expressions over the input's name."""
+        return []
 
 
 @dataclass(frozen=True)
-class TensorGuard:
+class TensorGuard(Guard):
     """Expects a tensor of one dtype, device, layout and rank; `fixed` has its constant sizes, as (dim, size)."""
 
     name: str
@@ -51,12 +52,9 @@ class TensorGuard:
         """Raise OutsideDomain unless the value is such a tensor."""
         if not isinstance(value, torch.Tensor):
             raise refusal({self.name: value}, "a tensor")
-        if value.dtype != self.dtype:
-            raise self._refusal("dtype", value.dtype, self.dtype)
-        if value.device != self.device:
-            raise self._refusal("device", value.device, self.device)
-        if value.layout != self.layout:
-            raise self._refusal("layout", value.layout, self.layout)
+        for what in ("dtype", "device", "layout"):
+            if getattr(value, what) != getattr(self, what):
+                raise self._refusal(what, getattr(value, what), getattr(self, what))
         if value.dim() != self.rank:
             raise self._refusal("dim()", value.dim(), self.rank)
         for index, size in self.fixed:
@@ -72,7 +70,7 @@ class TensorGuard:
 
 
 @dataclass(frozen=True)
-class IntGuard:
+class IntGuard(Guard):
     """Expects an int; a symbol of the domain stands for its value."""
 
     name: str
@@ -88,7 +86,7 @@ class IntGuard:
 
 
 @dataclass(frozen=True)
-class ConstantGuard:
+class ConstantGuard(Guard):
     """Expects the constant that the trace used: None, a bool, an int, a float or a string."""
 
     name: str
@@ -111,18 +109,6 @@ class ConstantGuard:
         return [f"type({source}) is {type(self.expected).__name__}", *sign]
 
 
-@dataclass(frozen=True)
-class NoGuard:
-    """Accepts any object: an input of a custom class, without a declaration."""
-
-    def check(self, value: Any) -> None:
-        """Accept any value."""
-
-    def code(self, source: str) -> list[str]:  # noqa: ARG002 - what it says of a source
-        """Return no checks."""
-        return []
-
-
 def guard_of(name: str, noted: Any) -> Guard:
     """Return the guard of one flat input, by the program's metadata."""
     match noted:
@@ -133,7 +119,7 @@ def guard_of(name: str, noted: Any) -> Guard:
         case None | bool() | int() | float() | str():
             return ConstantGuard(name, noted)
         case _:
-            return NoGuard()
+            return Guard()
 
 
 def relaxed(guard: Guard, sizes: Sequence[Term]) -> Guard:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import operator
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
@@ -278,7 +278,8 @@ class _Dispatch:
         tensors = [state[name] for name in self._names[number]]
         seen = flat if self._kept is None else self._seen(self._kept[number], flat, reader)
         lengths = [
-            _product(map(reader.term, sizes.terms)) if self._as_noted(sizes) else sizes and -1 for sizes in self._common
+            math.prod(map(reader.term, sizes.terms)) if self._as_noted(sizes) else sizes and -1
+            for sizes in self._common
         ]
         return self._branches[number](tensors, seen, lengths)
 
@@ -317,13 +318,9 @@ class _Dispatch:
         return consumers.unflattened(results, first.program)
 
 
-def _product(numbers: Iterable[Any]) -> Any:
-    return functools.reduce(operator.mul, numbers, 1)
-
-
 def _laid_out(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
     """View a contiguous tensor at these sizes; at run time they are its actual sizes wherever the result is used."""
-    return tensor.as_strided(sizes, [_product(sizes[index + 1 :]) for index in range(len(sizes))])
+    return tensor.as_strided(sizes, [math.prod(sizes[index + 1 :]) for index in range(len(sizes))])
 
 
 def _cond(

@@ -5,7 +5,6 @@ Words in this room: a *count* is the actual value of such a size, *valid* rows a
 bounded.py         the program
 masking.py         operands with their counts, and masks of valid elements
 rows.py            which nodes vary with these sizes, and which keep rows apart
-masked.py          each operator at the bounds of its sizes
 masked_rows.py     operators that create sizes from data, look up rows or write them
 masked_values.py   operators that reduce, order or multiply
 """

@@ -1,7 +1,7 @@
 """Makes all sizes from data constant, at their proved bounds, for accelerators that plan memory ahead of time.
 
 The program runs node by node at the bounds: each size from data is its bound, with a count beside it. A node that keeps
-rows apart by a rule (row_by_row.py) runs unchanged, and a node with a masked form (masked.py) runs in that form; any
+rows apart by a rule (row_by_row.py) runs unchanged, and a node with a masked form (masking.py) runs in that form; any
 other node is refused. This run is exported as a new program, all sizes constant. Before that, it is compared with the
 original program on some data.
 """
@@ -10,35 +10,48 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, symbol
-from shapeproof.export.build.static.masked import FORMS
-from shapeproof.export.build.static.masking import Given, Refused
-from shapeproof.export.build.static.rows import Rows
+from shapeproof.constraints.terms import Term, name_of
+from shapeproof.export.build.static.masked_rows import ROWS
+from shapeproof.export.build.static.masked_values import VALUES
+from shapeproof.export.build.static.masking import Given, Operand, Refused
+from shapeproof.export.build.static.rows import Rows, listed
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
+from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import guarding
-from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.guarding import assert_all
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 
 if TYPE_CHECKING:
     from shapeproof.export.build.program import VerifiedProgram
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_COMPARING = {"sym_max": torch.maximum, "sym_min": torch.minimum, "sym_not": torch.logical_not}
+_OF_TENSORS: Mapping[Any, Callable[..., torch.Tensor]] = {
+    torch.sym_max: torch.maximum,
+    torch.sym_min: torch.minimum,
+    torch.sym_not: torch.logical_not,
+    operator.and_: torch.logical_and,
+    operator.or_: torch.logical_or,
+    operator.floordiv: functools.partial(torch.div, rounding_mode="floor"),
+}
+"""What computes with numbers from data, which are zero-dimensional tensors, in place of Python's functions."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +69,6 @@ class Count:
     def __str__(self) -> str:
         where = ", ".join(f"result {result}, dim {dim}" for result, dim in self.places)
         return f"<={self.bound}: {where}"
-
-
-@dataclass(frozen=True)
-class _Bounded:
-    """A tensor at its bounds, with the count of each dim that varies."""
-
-    value: torch.Tensor
-    dims: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
 
 def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...]]:
@@ -101,19 +106,12 @@ def _refuse(program: VerifiedProgram) -> None:
 
 
 def _trials(example: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the data of the comparison: the example, zeros, ones, the example with some zeros, and random data."""
-    yield example
-    for seed, change in enumerate((_zeros, _ones, _some, _some, _drawn, _drawn)):
+    """Yield the data of the comparison: the example, one number, the example with some zeros, and random data."""
+    for fill in DATA:
+        yield map_tensors(example, fill)
+    for seed, change in enumerate((_some, _some, _drawn, _drawn), 2):
         generator = torch.Generator().manual_seed(seed)
         yield map_tensors(example, functools.partial(change, generator))
-
-
-def _zeros(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.zeros_like(tensor)
-
-
-def _ones(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.ones_like(tensor)
 
 
 def _some(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
@@ -184,16 +182,9 @@ class _Static(torch.nn.Module):
 
 
 def _data_symbols(program: VerifiedProgram) -> set[str]:
-    rows = Rows(program, Varying(frozenset()))
-    found = set[str]()
-    for node in program.graph.nodes:
-        value = node.meta.get("val")
-        for each in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(each, torch.Tensor):
-                found.update(*(size.symbols for size in rows.sizes(each)))
-            elif isinstance(each, torch.SymInt):
-                found.update(rows.term(each).symbols)
-    return found
+    every = (size for node in program.graph.nodes for size in symbols.sizes(node.meta.get("val")))
+    read = translator_of(program).size
+    return {name for size in every if isinstance(size, torch.SymInt) for name in read(size).symbols}
 
 
 def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
@@ -218,6 +209,8 @@ class _Run(torch.fx.Interpreter):
         self._spec = static.spec
         self.extra_traceback = False
         self._counts: dict[Term, torch.Tensor] = {}
+        self._symbols: dict[str, torch.Tensor] = {}
+        self._computation = Computation(self._symbols, _on_tensors)
         self._items = set[str]()
         """The symbols that are elements of tensors, with arbitrary values so far; the other symbols are counts."""
         self._found: list[tuple[Count, torch.Tensor]] = []
@@ -273,7 +266,7 @@ class _Run(torch.fx.Interpreter):
     def _hold(self, node: torch.fx.Node, found: Any) -> None:
         """Check that a result has the bounds of its sizes; else this file has misread the node."""
         noted = node.meta.get("val")
-        pairs = zip(_list(noted), _list(found), strict=True)
+        pairs = zip(listed(noted), listed(found), strict=True)
         for tensor, own in pairs:
             if isinstance(tensor, torch.Tensor) and tuple(own.shape) != self._limits_of(tensor):
                 raise Refused(f"it has sizes {list(own.shape)}, where {list(self._limits_of(tensor))} is the bound")
@@ -298,42 +291,27 @@ class _Run(torch.fx.Interpreter):
 
     def _rows_of(self, size: Term) -> torch.Tensor:
         """Like `_count`, for a size of a tensor; a size read from an element is asserted to be in range."""
-        new = size not in self._counts or (_is_symbol(size) and size.symbols <= self._items)
+        new = size not in self._counts or (name_of(size) and size.symbols <= self._items)
         count = self._count(size)
         if new and not size.symbols.isdisjoint(self._items):
             assert_all((count >= 0) & (count <= self._limit(size)), "a size from data is out of range")
-            self._items -= size.symbols if _is_symbol(size) else set()
+            self._items -= size.symbols if name_of(size) else set()
         return count
 
     def _evaluated(self, size: Term) -> torch.Tensor:
-        total = torch.zeros((), dtype=torch.int64)
-        for monomial, factor in size.poly.items():
-            product = torch.full((), factor, dtype=torch.int64)
-            for atom, exponent in monomial:
-                product = product * self._atom(atom) ** exponent
-            total = total + product
-        return total
-
-    def _atom(self, atom: Any) -> torch.Tensor:
-        match atom:
-            case Symbol(name):
-                if symbol(name) not in self._counts:
-                    raise Refused(f"{name} is not counted yet")
-                return self._counts[symbol(name)]
-            case FloorDiv(dividend, divisor):
-                return torch.div(self._evaluated(dividend), self._evaluated(divisor), rounding_mode="floor")
-            case Min(args) | Max(args):
-                parts = [self._evaluated(each) for each in args]
-                return torch.stack(parts).amin() if isinstance(atom, Min) else torch.stack(parts).amax()
-        raise Refused(f"{atom} cannot be counted")
+        try:
+            return self._computation.term(size)  # type: ignore[no-any-return]
+        except NoGraphForm as unknown:
+            raise Refused(f"{unknown} is not counted yet, or cannot be") from None
 
     def _define(self, size: Term, count: torch.Tensor) -> None:
         """Record the value of a size; if its value is known already, assert equality, as eager raises otherwise."""
-        if size.is_constant or size in self._counts or not _is_symbol(size):
+        if size.is_constant or size in self._counts or not name_of(size):
             known = size.constant_value if size.is_constant else self._count(size)
             assert_all(count == known, "a size from data is not what was checked")
         else:
             self._counts[size] = count
+            self._symbols |= dict.fromkeys(size.symbols, count)
 
     def _number(self, node: torch.fx.Node) -> Any:
         value = node.meta["val"]
@@ -345,13 +323,10 @@ class _Run(torch.fx.Interpreter):
         if isinstance(value, torch.SymInt):
             return self._count(self._rows.term(value))
         args, kwargs = self.fetch_args_kwargs_from_env(node)
-        name = getattr(node.target, "__name__", "")
-        if kwargs or not (name in _COMPARING or getattr(operator, name, None) is node.target):
+        own = getattr(operator, getattr(node.target, "__name__", ""), None) is node.target
+        if kwargs or not (own or node.target in _OF_TENSORS):
             raise Refused("it is no arithmetic of integers")
-        if name in {"and_", "or_"}:
-            return getattr(torch, f"logical_{name[:-1]}")(*map(torch.as_tensor, args))
-        target: Any = _COMPARING.get(name, node.target)
-        return target(*map(torch.as_tensor, args))
+        return _on_tensors(node.target, *args)
 
     def _asserted(self, node: torch.fx.Node) -> None:
         given = node.args[0]
@@ -406,12 +381,12 @@ class _Run(torch.fx.Interpreter):
         name = str(node.target).removeprefix("aten.")
         packet, _, overload = name.partition(".")
         in_place = packet.endswith("_")
-        form = FORMS.get(f"{packet.removesuffix('_')}.{overload}")
+        form = {**ROWS, **VALUES}.get(f"{packet.removesuffix('_')}.{overload}")
         if form is None or not all(self._rows.first(each) for each in node.all_input_nodes):
             raise Refused("it mixes rows with what lies beyond them")
         if packet == "select" and not self._written.isdisjoint(storages(node.meta["val"])):
             raise Refused("it is written into")
-        noted = _list(node.meta["val"])
+        noted = listed(node.meta["val"])
         limits = [self._limits_of(each) if isinstance(each, torch.Tensor) else () for each in noted]
         named = schemas.by_name(node.target, node.args, node.kwargs)
         arguments = {key: self._bounded(each) for key, each in named.items()}
@@ -420,7 +395,7 @@ class _Run(torch.fx.Interpreter):
             self._define(self._rows.sizes(noted[0])[dim], count)
 
         found = form(Given(arguments, limits, define))
-        made = [each.to(like.dtype) for each, like in zip(_list(found), noted, strict=True)]
+        made = [each.to(like.dtype) for each, like in zip(listed(found), noted, strict=True)]
         if in_place:
             return self.env[node.args[0]].copy_(made[0])  # type: ignore[index]
         result = tuple(made) if isinstance(node.meta["val"], tuple | list) else made[0]
@@ -436,7 +411,7 @@ class _Run(torch.fx.Interpreter):
         if not isinstance(noted, torch.Tensor):
             return found
         sizes = enumerate(self._rows.sizes(noted))
-        return _Bounded(found, {dim: self._rows_of(size) for dim, size in sizes if self._rows.varying.term(size)})
+        return Operand(found, {dim: self._rows_of(size) for dim, size in sizes if self._rows.varying.term(size)})
 
     # ------------------------------------------------------------------ results
 
@@ -456,9 +431,5 @@ class _Run(torch.fx.Interpreter):
             raise UsageError(f"the results cannot be bounded: {refused}") from None
 
 
-def _is_symbol(size: Term) -> bool:
-    return len(size.symbols) == 1 and size is symbol(*size.symbols)
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, tuple | list) else [value]
+def _on_tensors(function: Any, *numbers: Any) -> Any:
+    return _OF_TENSORS.get(function, function)(*map(torch.as_tensor, numbers))

@@ -1,4 +1,4 @@
-"""Operators that create sizes from data, look up rows or write them; invalid elements are masked first (masked.py)."""
+"""Operators that create sizes from data, look up rows or write them; invalid elements are masked first (masking.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shapeproof.export.build.static.masking import (
     positions,
     valid_first,
 )
-from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.guarding import assert_all
 
 # ---------------------------------------------------------------------- sizes that come of data
 
@@ -172,15 +172,7 @@ def _where(given: Given, index: Operand, source: Operand, place: int) -> list[Op
     if given["values"] is None:
         given.define(place, count)
     found = positions(condition, limit)
-    return [_At(column, {0: count}) for column in found.unbind(1)]
-
-
-class _At:
-    """An operand created by a form."""
-
-    def __init__(self, value: Tensor, dims: Mapping[int, Tensor]) -> None:
-        self.value = value
-        self.dims = dims
+    return [Operand(column, {0: count}) for column in found.unbind(1)]
 
 
 def _index(given: Given) -> Tensor:
@@ -212,7 +204,7 @@ def _select(given: Given) -> Tensor:
     (dim,) = dims_of(given["dim"], source.value.dim())
     if not isinstance(index, int):
         raise Refused("its index comes of data")
-    at = _At(torch.tensor([index], device=source.value.device), {})
+    at = Operand(torch.tensor([index], device=source.value.device))
     return source.value.index_select(dim, _looked_up(source, dim, at, "select()")).squeeze(dim)
 
 
@@ -264,32 +256,16 @@ def _index_put(given: Given) -> Tensor:
     return _onto(given, first, columns[first], write)
 
 
-def _refuse_unlike(source: Operand, dim: int, index: Operand) -> None:
-    if source.dims.get(dim) is not index.dims.get(0):
-        raise Refused("its source has another size from data than its index")
+def _writing(name: str, source: str = "source") -> Callable[[Given], Tensor]:
+    """Return the form of an operator that writes rows along a dim; of `index_*`, each index has one row."""
 
-
-def _index_add(given: Given) -> Tensor:
-    target, source = given.tensor("self"), given.tensor("source")
-    (dim,) = dims_of(given["dim"], target.value.dim())
-    alpha = 1 if given["alpha"] is None else given["alpha"]
-    _refuse_unlike(source, dim, given.tensor("index"))
-    return _onto(given, dim, given.tensor("index"), lambda onto, at: onto.index_add(dim, at, source.value, alpha=alpha))
-
-
-def _index_copy(given: Given) -> Tensor:
-    target, source = given.tensor("self"), given.tensor("source")
-    (dim,) = dims_of(given["dim"], target.value.dim())
-    _refuse_unlike(source, dim, given.tensor("index"))
-    return _onto(given, dim, given.tensor("index"), lambda onto, at: onto.index_copy(dim, at, source.value))
-
-
-def _scatter(add: bool) -> Callable[[Given], Tensor]:  # noqa: FBT001
     def form(given: Given) -> Tensor:
-        target, source = given.tensor("self"), given.tensor("src")
-        (dim,) = dims_of(given["dim"], target.value.dim())
-        name = "scatter_add" if add else "scatter"
-        return _onto(given, dim, given.tensor("index"), lambda onto, at: getattr(onto, name)(dim, at, source.value))
+        rows, index = given.tensor(source), given.tensor("index")
+        (dim,) = dims_of(given["dim"], given.tensor("self").value.dim())
+        if name.startswith("index") and rows.dims.get(dim) is not index.dims.get(0):
+            raise Refused("its source has another size from data than its index")
+        more = {} if given["alpha"] is None else {"alpha": given["alpha"]}
+        return _onto(given, dim, index, lambda onto, at: getattr(onto, name)(dim, at, rows.value, **more))
 
     return form
 
@@ -321,9 +297,9 @@ ROWS: Mapping[str, Callable[[Given], Any]] = {
     "select.int": _select,
     "flip.default": _flip,
     "index_put.default": _index_put,
-    "index_add.default": _index_add,
-    "index_copy.default": _index_copy,
-    "scatter.src": _scatter(add=False),
-    "scatter_add.default": _scatter(add=True),
+    "index_add.default": _writing("index_add"),
+    "index_copy.default": _writing("index_copy"),
+    "scatter.src": _writing("scatter", "src"),
+    "scatter_add.default": _writing("scatter_add", "src"),
     "masked_scatter.default": _masked_scatter,
 }

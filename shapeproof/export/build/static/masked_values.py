@@ -1,4 +1,4 @@
-"""Operators that reduce, order or multiply what has sizes from data; invalid elements are masked first (masked.py)."""
+"""Operators that reduce, order or multiply what has sizes from data; invalid elements are masked first (masking.py)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from shapeproof.export.build.static.masking import (
     Tensor,
     dims_of,
     filled,
-    is_operand,
     meant,
     rows_of,
     valid_first,
 )
-from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.guarding import assert_all
 
 # ---------------------------------------------------------------------- reductions
 
@@ -35,10 +34,7 @@ def _reducing(value: float, packet: Callable[..., Any]) -> Callable[[Given], Ten
     return form
 
 
-def _sum(given: Given) -> Tensor:
-    operand = given.tensor("self")
-    dims = dims_of(given["dim"], operand.value.dim())
-    return filled(operand, 0).sum(dims, keepdim=bool(given["keepdim"]), dtype=given["dtype"])
+_sum = _reducing(0, torch.sum)
 
 
 def _mean(given: Given) -> Tensor:
@@ -120,7 +116,7 @@ def _counts(operand: Operand, dims: Any) -> list[int]:
 
 
 def _cat(given: Given) -> Tensor:
-    operands = [each for each in given["tensors"] if is_operand(each)]
+    operands = [each for each in given["tensors"] if isinstance(each, Operand)]
     (dim,) = dims_of(given["dim"], operands[0].value.dim())
     first = {other: count for other, count in operands[0].dims.items() if other != dim}
     if any(_counts(each, first) != _counts(operands[0], first) for each in operands):

@@ -1,56 +1,59 @@
 """Calls at the bounds of their sizes: operands with the counts of their dims, and masks of valid elements.
 
+At the bounds, a size from data becomes its bound with a count beside it: the first `count` rows are valid, the others
+hold arbitrary values. Each operator that would mix valid rows with others has a form (masked_rows.py,
+masked_values.py), its in-place variant, too. *Law* of each form, at every count: the valid rows of its result are the
+operator's result on the valid rows of its operands; where the operator raises, an assertion in the graph raises. A
+bounded program may contain only operators with a form, or with a rule that they keep rows apart (row_by_row.py).
 No code here is specific to an operator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 Tensor = torch.Tensor
 
 
-class Operand(Protocol):
-    """A tensor at its bounds."""
+@dataclass(frozen=True)
+class Operand:
+    """A tensor at its bounds, with the count of each dim that varies."""
 
     value: Tensor
-    dims: Mapping[int, Tensor]
-    """The dims that vary, each with its count."""
+    dims: Mapping[int, Tensor] = field(default_factory=dict)
 
 
 class Refused(Exception):  # noqa: N818 - it becomes a UsageError that names the node
     """A call without a form; the text says why."""
 
 
+@dataclass(frozen=True)
 class Given:
     """A call at its bounds: its operands, and upper bounds of its results' sizes.
 
-    Args:
+    Attributes:
         arguments: by name; a tensor is an Operand, a number that varies is a tensor.
         limits: for each result, the bounds of its sizes.
         define: records the count of a dim of the first result.
     """
 
-    def __init__(
-        self, arguments: Mapping[str, Any], limits: Sequence[tuple[int, ...]], define: Callable[[int, Tensor], None]
-    ) -> None:
-        self.arguments = arguments
-        self.limits = limits
-        self.define = define
+    arguments: Mapping[str, Any]
+    limits: Sequence[tuple[int, ...]]
+    define: Callable[[int, Tensor], None]
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments.get(name)
 
     def tensor(self, name: str) -> Operand:
         """Return a tensor argument."""
-        found: Any = self.arguments.get(name)
-        if not is_operand(found):
+        found = self.arguments.get(name)
+        if not isinstance(found, Operand):
             raise Refused(f"its {name} is no tensor")
-        operand: Operand = found
-        return operand
+        return found
 
     def fixed(self, name: str) -> Tensor:
         """Return a tensor argument that does not vary."""
@@ -58,11 +61,6 @@ class Given:
         if found.dims:
             raise Refused(f"its {name} has a size from data")
         return found.value
-
-
-def is_operand(value: Any) -> bool:
-    """True if an argument is a tensor at its bounds."""
-    return hasattr(value, "dims") and hasattr(value, "value")
 
 
 def rows_of(operand: Operand, dim: int) -> Tensor:

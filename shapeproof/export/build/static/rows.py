@@ -8,14 +8,14 @@ gets a new symbol, distinct from all other sizes, until a view takes it apart ag
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from shapeproof.constraints.terms import ONE, Term, constant, symbol
-from shapeproof.export.ops import schemas
-from shapeproof.export.ops.call import Call, Shape, product
+from shapeproof.export.ops.call import ANYTHING, Call, Shape, product
+from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.row_by_row import PLACED, SIZED, VIEWS, Varying, rises, row_by_row, tensors
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
@@ -36,6 +36,7 @@ class Rows:
     def __init__(self, program: torch.export.ExportedProgram, varying: Varying, declared: Collection[str] = ()) -> None:
         self._declared = frozenset(declared)
         self._translator = translator_of(program)
+        self._operands = Operands(self.term, lambda _: ANYTHING)
         self.varying = varying
         self._varies: dict[torch.fx.Node, bool] = {}
         self._inner: dict[torch.fx.Node, tuple[Term, ...]] = {}
@@ -57,25 +58,12 @@ class Rows:
 
     def call(self, node: torch.fx.Node) -> Call:
         """Return the call of a node: tensors as shapes, sizes as terms."""
-        named = schemas.by_name(node.target, node.args, node.kwargs)
-        value = node.meta.get("val")
-        results = value if isinstance(value, tuple | list) else [value]
-        return Call(
-            str(node.target), {name: self._value(each) for name, each in named.items()}, [*map(self._value, results)]
-        )
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._operand)
+        return self._operands.call(node.target, args, kwargs, listed(node.meta.get("val")))
 
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, torch.fx.Node):
-            return (
-                Shape(self._inner[value], str(value.meta["val"].dtype))
-                if value in self._inner
-                else self._value(value.meta.get("val"))
-            )
-        if isinstance(value, torch.Tensor):
-            return Shape(self.sizes(value), str(value.dtype))
-        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
-            return self.term(value)
-        return tuple(map(self._value, value)) if isinstance(value, tuple | list) else value
+    def _operand(self, node: torch.fx.Node) -> Any:
+        value: Any = node.meta.get("val")
+        return Shape(self._inner[node], str(value.dtype)) if node in self._inner else value
 
     def varies(self, node: torch.fx.Node) -> bool:
         """True if the result of a node varies: a tensor by its sizes, a number by its operands."""
@@ -88,7 +76,7 @@ class Rows:
         try:
             if isinstance(value, torch.SymInt):
                 return self.varying.term(self.term(value))
-            shapes = [Shape(self.sizes(each)) for each in _tensors(value)]
+            shapes = [Shape(self.sizes(each)) for each in listed(value) if isinstance(each, torch.Tensor)]
         except Untranslatable:
             return True
         if isinstance(value, _NUMBERS):
@@ -211,6 +199,6 @@ def _is_number(node: torch.fx.Node) -> bool:
     return str(node.target) == "aten.sym_size.int" or all(isinstance(value, _NUMBERS) for value in values)
 
 
-def _tensors(value: Any) -> Iterable[torch.Tensor]:
-    values = value if isinstance(value, tuple | list) else (value,)
-    return (each for each in values if isinstance(each, torch.Tensor))
+def listed(value: Any) -> Sequence[Any]:
+    """Return the results of a node, in order."""
+    return value if isinstance(value, tuple | list) else (value,)

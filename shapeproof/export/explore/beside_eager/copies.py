@@ -7,18 +7,18 @@ never the model's own: its memory stays where it is.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import copyreg
 import types
 from collections import OrderedDict
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
+from shapeproof.export.shim.replaced import bound
 from shapeproof.export.shim.storages import copied_when_written, is_copied_when_written, writes
 
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
@@ -36,14 +36,9 @@ class _Copied:
 _copies: ContextVar[dict[int, _Copied] | None] = ContextVar("copies", default=None)
 
 
-@contextlib.contextmanager
-def parameters_copied_once() -> Iterator[None]:
+def parameters_copied_once() -> AbstractContextManager[object]:
     """Inside this block, copies share the memory of parameters that no copy has written into."""
-    token = _copies.set({})
-    try:
-        yield
-    finally:
-        _copies.reset(token)
+    return bound(_copies, {})
 
 
 def copied(module: _ModuleT) -> _ModuleT:
@@ -68,7 +63,7 @@ def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
     """As `copy.deepcopy` does, in less time for modules and dicts that are copied item by item."""
     cls: Any = type(value)
-    if cls in _SHARED:
+    if cls in _SHARED or (cls is tuple and _SHARED.issuperset(map(type, value))):
         return value
     known = memo.get(id(value))
     if known is not None:
@@ -94,12 +89,12 @@ _SHARED = frozenset({type(None), bool, int, float, complex, str, bytes, types.Fu
 def _is_copied_by_state(module: torch.nn.Module) -> bool:
     """True if a module is copied as torch.nn.Module says: by its state, which is a dict. Its class may change."""
     cls: Any = type(module)
-    as_objects = all(getattr(cls, name) is getattr(object, name) for name in _OF_OBJECTS)
+    as_modules = all(getattr(cls, name) is getattr(torch.nn.Module, name) for name in _OF_MODULES)
     own = any(hasattr(cls, name) for name in _OWN) or cls in copyreg.dispatch_table
-    return as_objects and not own and vars(module).keys().isdisjoint(_OF_OBJECTS)
+    return as_modules and not own and vars(module).keys().isdisjoint(_OF_MODULES)
 
 
-_OF_OBJECTS = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
+_OF_MODULES = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
 _OWN = ("__getnewargs__", "__getnewargs_ex__", "__slots__")
 
 

@@ -24,12 +24,21 @@ from shapeproof.solver.facts import Facts
 
 SEEDS = (None, 1, 2, 3)
 """The data seeds at which eager must raise to be said to raise for all data; None repeats the example's data."""
+
+
+def unchanged(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor itself."""
+    return tensor
+
+
 FILLS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
     torch.zeros_like,
     torch.ones_like,
     lambda tensor: torch.full_like(tensor, -1),
 )
 """Data of one number: random floats nearly always have a positive number, and are no positive definite matrix."""
+DATA = (unchanged, *FILLS)
+"""The data as they are, and these."""
 
 
 @dataclass(frozen=True, slots=True)

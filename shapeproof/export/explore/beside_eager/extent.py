@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
@@ -37,9 +37,16 @@ class Extent:
     found: Exploration
     domain: Facts
     leaving: Callable[[dict[str, int]], Formula | None]
+    known: dict[int, tuple[Finding, Finding]] = field(default_factory=dict)
+    """Findings by their ids, each with what it was named."""
 
     def named(self, finding: Finding) -> Finding:
         """Return the finding with the whole condition of it, if that is more than its decision."""
+        if id(finding) not in self.known:
+            self.known[id(finding)] = finding, self._named(finding)
+        return self.known[id(finding)][1]
+
+    def _named(self, finding: Finding) -> Finding:
         if finding.outcome is Outcome.RAISES:
             return self._of_raising(finding)
         return self._of_differing(finding) if finding.outcome is Outcome.DIFFERS else finding

@@ -24,7 +24,7 @@ from shapeproof.constraints.terms import Term, name_of
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
-from shapeproof.export.explore.beside_eager.corners import FILLS, claimed, raises_whatever_the_data
+from shapeproof.export.explore.beside_eager.corners import DATA, claimed, raises_whatever_the_data, unchanged
 from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Point, kernel_points, smaller_points
@@ -119,7 +119,7 @@ class Runs:
         """Return the first fault at a point, or the operators that were compared before any error."""
         compared: list[str] = []
         self.raised = None
-        for change in (_unchanged, _opposite) if self._branches else (_unchanged,):
+        for change in (unchanged, _opposite) if self._branches else (unchanged,):
             fault = self._walk(point, change, compared)
             if fault is not None:
                 return fault
@@ -127,7 +127,7 @@ class Runs:
 
     def raises_at(self, point: Mapping[str, int]) -> Fault | None:
         """Return the operator that raises at a point, whatever the data are of a few; None if none does."""
-        for change in (_unchanged, *FILLS):
+        for change in DATA:
             self.raised = None
             self._walk(point, change, [])
             if self.raised is None:
@@ -143,10 +143,6 @@ class Runs:
             return found.fault
         self.raised = self.raised or interpreter.raised
         return None
-
-
-def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
 
 
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:

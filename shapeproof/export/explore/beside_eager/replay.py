@@ -28,9 +28,10 @@ from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_without_data
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
-from shapeproof.export.source.errors import led_to, raised_at_run_time
+from shapeproof.export.source.errors import led_to, raised_by_sizes
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import env_of, left_in
@@ -119,11 +120,8 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
     if env is None:
         yield None
         return
-    mine, env.trial = env.trial, other(env.trial)
-    try:
+    with replaced(env, trial=other(env.trial)):
         yield env.trial
-    finally:
-        env.trial = mine
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +201,7 @@ class Eager:
             return None
         args, kwargs = self.inputs.at(point, filled=False)
         error = error_without_data(copied(self.mod), args, kwargs)
-        return error if raised_at_run_time(error) else None
+        return error if raised_by_sizes(error) else None
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""
@@ -393,10 +391,11 @@ def fresh_modules(program: torch.export.ExportedProgram, *, compared: bool = Fal
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
     computed themselves. `compared`: the caller compares the operands of custom operators that claim not to write.
     """
-    with quiet():
-        module = copied_state(module_of(program))
+    module = module_of(program)
     if not nodes.mutates(module.graph):
-        return lambda: module
+        with quiet():
+            only = copied_state(module)
+        return lambda: only
     watching = nodes.counts_writes(module, compared=compared)
     last: list[tuple[torch.nn.Module, list[int | None]]] = []
 

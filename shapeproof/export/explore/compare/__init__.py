@@ -2,6 +2,7 @@
 
 equivalence.py   the comparison
 operations.py    the operations of each program
+idle.py          calls without effect on a region
 moved.py         tables of the state that are moved, or resized to their own size
 bodies.py        branches and other graphs inside a graph
 metadata.py      the metadata of nodes

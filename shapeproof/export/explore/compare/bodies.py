@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.graph.constants import same_constant
+from shapeproof.export.graph.nodes import used
 from shapeproof.export.shim.numbers import symbols
 
 _SIZE = torch.ops.aten.sym_size.int
@@ -66,6 +67,10 @@ def same_body(mine: torch.fx.GraphModule, other: torch.fx.GraphModule, known: Kn
     )
 
 
+def _acts(node: torch.fx.Node) -> bool:
+    return node.op in {"placeholder", "output"} or (node.is_impure() and node.target is not symbols.ASSERTION)
+
+
 class _Body:
     """A body and the readings of its nodes: two bodies that compute the same have the same readings."""
 
@@ -80,13 +85,8 @@ class _Body:
             value = self._computed(node) if size is None else one_value(size)
             if value is not None:
                 self._written[node] = value
-        needed: set[torch.fx.Node] = set()
-        for node in reversed(module.graph.nodes):
-            acts = node.op in {"placeholder", "output"} or (node.is_impure() and node.target is not symbols.ASSERTION)
-            if acts or node in needed:
-                needed |= {node, *node.all_input_nodes}
-        passed = needed - self._written.keys()
-        self.acting = [node for node in module.graph.nodes if node in passed and not self._is_whole_slice(node)]
+        needed = [node for node in used(module.graph, _acts) if node not in self._written]
+        self.acting = [node for node in needed if not self._is_whole_slice(node)]
         """The nodes that act, and the nodes that these need; checks excepted."""
 
     def _computed(self, node: torch.fx.Node) -> Any:

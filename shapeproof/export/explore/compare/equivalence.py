@@ -23,13 +23,14 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
+from shapeproof.export.explore.compare.idle import has_none
 from shapeproof.export.explore.compare.metadata import (
     Difference,
     aliasing_changed,
     at,
     label,
+    stale,
     stale_metadata,
-    stale_twin,
 )
 from shapeproof.export.explore.compare.moved import resizes, same_elements
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size
@@ -144,7 +145,8 @@ def _in_step(
     operator runs again. How a size is computed from sizes makes no difference, since sizes are read where they are
     used. None if the graphs are not in step, or if a mutating operator leaves a tensor with another layout.
     """
-    mine, others = ([node for node in graph.nodes if not computes_size(node)] for graph in (program.graph, right.graph))
+    graphs = program.graph, right.graph
+    mine, others = ([node for node in graph.nodes if not computes_size(node, nodes.metadata(node))] for graph in graphs)
     if len(mine) != len(others) or not nodes.keeps_layouts(program.graph):
         return None
     twins = dict(zip(mine, others, strict=True))
@@ -312,7 +314,7 @@ class _Comparison:
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if a program's metadata of a node in a body holds on the region."""
-        return stale_twin(mine, other, translator_of(self.left.program), self.right) is None
+        return stale(mine, other.meta.get("val"), translator_of(self.left.program), self.right) is None
 
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
@@ -340,7 +342,7 @@ class _Comparison:
         a, b = self.left.value(mine), self.right.value(other)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
-        alike = self._same_storage(mine, other) or self._same_elements(mine, other)
+        alike = self._same_storage(mine, other) or self._same_elements(mine, other) or self._have_none(mine, other)
         return alike and self._same_value(a, b) and same_strides(a, b, self._sizes)
 
     def _same_elements(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
@@ -350,6 +352,11 @@ class _Comparison:
             return False
         inner = self.left.is_inner(mine) and self.right.is_inner(other)
         return inner and same_elements(a.numbers(mine), b.numbers(other))
+
+    def _have_none(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """True if neither tensor has elements, so that nothing tells where it lies; an operator may resize it."""
+        both = self._both(mine, other)
+        return all(has_none(side.value(node), side) and side.changed.isdisjoint(side.at(node)) for side, node in both)
 
     def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors have the same storage, offset and gradient."""

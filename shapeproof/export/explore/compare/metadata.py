@@ -53,7 +53,7 @@ def stale_metadata(side: Side) -> Difference | None:
     Unused nodes do not count, since consumers drop them. A wrong rank, of which one is certain, comes first.
     """
     noted_by = translator_of(side.program)
-    each = (_stale(node, side.value(node), noted_by, side) for node in nodes.used(side.graph))
+    each = (stale(node, side.value(node), noted_by, side) for node in nodes.used(side.graph))
     found = [difference for difference in each if difference is not None]
     if not found:
         return None
@@ -61,12 +61,7 @@ def stale_metadata(side: Side) -> Difference | None:
     return replace(worst, unless=f.conjunction(*(difference.unless for difference in found)))
 
 
-def stale_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, side: Side) -> Difference | None:
-    """Check the metadata of a node in a body, given its twin that was traced on the region."""
-    return _stale(node, twin.meta.get("val"), noted_by, side)
-
-
-def _stale(node: torch.fx.Node, real: Any, noted_by: Translator, side: Side) -> Difference | None:
+def stale(node: torch.fx.Node, real: Any, noted_by: Translator, side: Side) -> Difference | None:
     """Describe how a node's metadata, in terms of `noted_by`, is wrong for a value of the node on a side's region."""
     noted = node.meta.get("val")
     if isinstance(noted, list | tuple) and isinstance(real, list | tuple) and len(noted) != len(real):

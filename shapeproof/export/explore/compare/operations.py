@@ -18,6 +18,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.export.explore.compare.idle import idle
 from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
@@ -58,6 +59,8 @@ class Side:
     returned: set[Any] = field(default_factory=set)
     """The returned storages."""
     _may_be_returned: set[Any] = field(default_factory=set)
+    idle: frozenset[torch.fx.Node] = frozenset()
+    """The calls without effect on the region, once the operations are selected."""
     restrided: bool = False
     """True if `as_strided` may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
     moved: Moved | None = None
@@ -78,9 +81,10 @@ class Side:
         """Return the nodes that act; views, and sizes computed from sizes, are read where they are used."""
         kept = []
         self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
-        self.changed = {
-            s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
-        }
+        if not self.restrided:
+            self.idle = idle(self.graph, self)
+        acting = (node for node in self.graph.nodes if node not in self.idle)
+        self.changed = {s for node in acting for t in nodes.changed_operands(node) for s in storages(self.value(t))}
         self.returned = {
             s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)
         }
@@ -95,7 +99,8 @@ class Side:
             if node.target is symbols.ASSERTION:
                 self.checks.append(self.condition(node.args[0]))
             elif node.op in {"placeholder", "output", "get_attr"} or not (
-                self.is_size(node)
+                computes_size(node, self.value(node))
+                or node in self.idle
                 or self.is_view(node)
                 or self._states_the_known(node)
                 or (self.moved.resized(node) and self.is_inner(node))
@@ -183,10 +188,6 @@ class Side:
         """Return the node's fake value on the region."""
         return self.values.get(node)
 
-    def is_size(self, node: torch.fx.Node) -> bool:
-        """True if the node only computes a size (or a condition on sizes) from sizes."""
-        return _computes_size(node, self.value(node))
-
     def is_view(self, node: torch.fx.Node) -> bool:
         """True if the node only views existing storage.
 
@@ -224,12 +225,8 @@ class Side:
         return constant(value) if is_number else self.translator.quantity(value)
 
 
-def computes_size(node: torch.fx.Node) -> bool:
-    """True if a node's metadata shows that the node only computes a size (or a condition on sizes) from sizes."""
-    return _computes_size(node, node.meta.get("val"))
-
-
-def _computes_size(node: torch.fx.Node, value: Any) -> bool:
+def computes_size(node: torch.fx.Node, value: Any) -> bool:
+    """True if a node, by its value, only computes a size (or a condition on sizes) from sizes."""
     symbolic = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
     return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
 

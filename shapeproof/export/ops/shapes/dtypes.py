@@ -71,7 +71,8 @@ def arithmetic(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     operands = (named["self"], named["other"])
     dtypes = {each.dtype for each in operands if isinstance(each, torch.Tensor)}
     plain = all(type(each) in {int, bool} for each in operands if not isinstance(each, torch.Tensor))
-    return dtypes.pop() if plain and len(dtypes) == 1 and dtypes <= WHOLE and _is_int(named.get("alpha", 1)) else None
+    whole = len(dtypes) == 1 and dtypes <= WHOLE and type(named.get("alpha", 1)) is int
+    return dtypes.pop() if plain and whole else None
 
 
 def subtracted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
@@ -130,10 +131,6 @@ def _is_made_as_usual(named: Named) -> bool:
     device = named.get("device")
     on_cpu = device is None or torch.device(device).type == "cpu"
     return on_cpu and named.get("layout") in {None, torch.strided} and not named.get("pin_memory")
-
-
-def _is_int(number: Any) -> bool:
-    return type(number) is int
 
 
 def is_real(number: Any) -> bool:

@@ -230,7 +230,7 @@ def convolution(named: Named, sizes: Sizes) -> Shape | None:
 
 def _slid(named: Named, shape: Sequence[Size], kernel: Sequence[Size], spatial: int, sizes: Sizes) -> Shape | None:
     """Return the number of kernel positions in each size; None if the kernel is not known to fit into a size."""
-    stride, padding, dilation = (_each(named.get(name) or at, spatial) for name, at in _WINDOW)
+    stride, padding, dilation = (each_dim(named.get(name) or at, spatial) for name, at in _WINDOW)
     if any(len(each) != spatial for each in (shape, kernel, stride, padding, dilation)):
         return None
     if not all(isinstance(each, int) for each in (*kernel, *stride, *padding, *dilation)):
@@ -249,7 +249,7 @@ def _slid(named: Named, shape: Sequence[Size], kernel: Sequence[Size], spatial: 
 _WINDOW = (("stride", 1), ("padding", 0), ("dilation", 1))
 
 
-def _each(value: Any, spatial: int) -> list[Any]:
+def each_dim(value: Any, spatial: int) -> list[Any]:
     """Return an argument for each dim; it may be given once for all dims."""
     values = list(value) if isinstance(value, list | tuple) else [value]
     return values * spatial if len(values) == 1 else values
@@ -260,7 +260,7 @@ def pooling(named: Named, sizes: Sizes) -> Shape | None:
     x = named["self"]
     if x.dim() != 4 or named["ceil_mode"] or named.get("divisor_override") is not None:
         return None
-    kernel, padding = (_each(named[name], _PLANE) for name in ("kernel_size", "padding"))
+    kernel, padding = (each_dim(named[name], _PLANE) for name in ("kernel_size", "padding"))
     if len(kernel) != _PLANE or len(padding) != _PLANE:
         return None
     if any(2 * pad > width for pad, width in zip(padding, kernel, strict=True)) or not sizes.at_least(x.shape[1], 1):
@@ -339,9 +339,7 @@ def indexed(named: Named, sizes: Sizes) -> Shape | None:
     known = bool(indices) and all(isinstance(each, torch.Tensor) for each in indices)
     if not known or not all(each.dtype in WHOLE for each in indices):
         return None
-    shape: Shape | None = ()
-    for each in indices:
-        shape = _broadcast(sizes, shape, tuple(each.shape))
+    shape = _broadcast(sizes, *(tuple(each.shape) for each in indices))
     if shape is None:
         return None
     nothing_taken = f.eq(math.prod(map(sizes.read, shape), start=ONE), 0)
@@ -385,13 +383,10 @@ def asked(named: Named, sizes: Sizes) -> Shape | None:
 
 def chosen(named: Named, sizes: Sizes) -> Shape | None:
     """`where`: the shapes of the condition and of both sides, broadcast."""
-    shape: Shape | None = tuple(named["condition"].shape)
-    for each in (named["self"], named["other"]):
-        if isinstance(each, torch.Tensor):
-            shape = _broadcast(sizes, shape, tuple(each.shape))
-        elif not is_real(each):
-            return None
-    return shape
+    given = [named[name] for name in ("condition", "self", "other")]
+    tensors = [each for each in given if isinstance(each, torch.Tensor)]
+    plain = all(isinstance(each, torch.Tensor) or is_real(each) for each in given)
+    return _broadcast(sizes, *(tuple(each.shape) for each in tensors)) if plain else None
 
 
 def broadcast(named: Named, sizes: Sizes) -> Shape | None:
@@ -404,16 +399,16 @@ def broadcast(named: Named, sizes: Sizes) -> Shape | None:
     return _broadcast(sizes, tuple(x.shape), tuple(other.shape))
 
 
-def _broadcast(sizes: Sizes, some: Shape | None, others: Shape | None) -> Shape | None:
-    """Return two shapes broadcast: sizes are known to be equal, or one of them is the constant 1."""
-    if some is None or others is None:
-        return None
-    rank = max(len(some), len(others))
-    mine, theirs = ((1,) * (rank - len(each)) + each for each in (some, others))
-    found = [
-        a if _is_one(b) or sizes.equal(a, b) else b if _is_one(a) else None for a, b in zip(mine, theirs, strict=True)
-    ]
-    return None if None in found else tuple(found)  # type: ignore[arg-type]
+def _broadcast(sizes: Sizes, *shapes: Shape) -> Shape | None:
+    """Return shapes broadcast: sizes are known to be equal, or all but one of them are the constant 1."""
+    rank = max(map(len, shapes))
+    found = []
+    for alike in zip(*((1,) * (rank - len(each)) + each for each in shapes), strict=True):
+        first, *others = [size for size in alike if not _is_one(size)] or [1]
+        if not all(sizes.equal(first, other) for other in others):
+            return None
+        found.append(first)
+    return tuple(found)
 
 
 def _is_one(size: Size) -> bool:
@@ -426,14 +421,9 @@ def normalized(named: Named, _: Sizes) -> Shape | None:
     return tuple(x.shape) if -x.dim() <= dim < x.dim() and named["dtype"] is None else None
 
 
-def as_it_is(named: Named, _: Sizes) -> Shape | None:
-    """Elementwise: the operand's shape."""
-    return tuple(named["self"].shape)
-
-
-def passed_on(named: Named, _: Sizes) -> Shape | None:
-    """`dropout` that drops nothing: the operand's shape."""
-    return tuple(named["input"].shape)
+def like(name: str) -> Rule:
+    """Return a rule: the shape of an operand."""
+    return lambda named, _: tuple(named[name].shape)
 
 
 def reduced(named: Named, _: Sizes) -> Shape | None:

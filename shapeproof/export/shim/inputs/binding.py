@@ -22,6 +22,7 @@ from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.inputs import dims
 from shapeproof.export.shim.numbers.symbols import TorchConstraintError
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.wording import first_line
 
 
@@ -186,11 +187,8 @@ def keywords_ranged() -> Iterator[None]:
         bound = bind(mod, args, kwargs)
         return ranges(_taking(bound), export_artifact, (), bound, dynamic_shapes)
 
-    torch.export._trace._get_range_constraints = of_parameters
-    try:
+    with replaced(torch.export._trace, _get_range_constraints=of_parameters):
         yield
-    finally:
-        torch.export._trace._get_range_constraints = ranges
 
 
 def _taking(names: Mapping[str, Any]) -> Any:

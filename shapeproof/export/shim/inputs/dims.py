@@ -59,7 +59,7 @@ def read(entry: Any) -> Any:
         return entry
     if entry.type == _DimHintType.STATIC:
         return None
-    return Hint(hint_bounds(entry), declaration_text(entry), must_stay_dynamic(entry))
+    return Hint((entry.min, entry.max), declaration_text(entry), must_stay_dynamic(entry))
 
 
 def declaration_text(entry: Any) -> str:
@@ -69,7 +69,7 @@ def declaration_text(entry: Any) -> str:
     ('Dim("n", min=2, max=8)', 'Dim.AUTO(min=1)', '2*n + 1')
     """
     if is_hint(entry):
-        ends = _ends(*hint_bounds(entry))
+        ends = _ends(entry.min, entry.max)
         return f"Dim.{entry.type.name}({', '.join(ends)})" if ends else f"Dim.{entry.type.name}"
     if not is_dim(entry):
         return repr(entry)
@@ -121,8 +121,3 @@ def root_names(entries: Any) -> set[str]:
 def _bounds(dim: Any) -> tuple[int, int | None]:
     """Return the bounds of a named Dim; None for no upper bound."""
     return int(dim.min), None if dim.max == int_oo else int(dim.max)
-
-
-def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
-    """Return the written bounds of a Dim hint."""
-    return hint.min, hint.max

@@ -3,7 +3,6 @@
 symbols.py     reads them without asking a question
 sym_nodes.py   float arithmetic as Python wrote it
 doubles.py     the expressions of that arithmetic
-conditions.py  conditions that torch.cond takes
 recording.py   records them in the tracer's graph
 protocols.py   Python's own questions: hash, text
 """

@@ -148,7 +148,7 @@ _PRINTED: Mapping[str, tuple[str, Callable[..., Any]]] = {
 """Torch's name of each operation in a graph, and torch's own expression for it."""
 FUNCTIONS = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
 """Functions of `math` that torch supports for symbolic numbers."""
-_COMPARISONS: Mapping[str, tuple[str, Callable[..., Any]]] = {
+COMPARISONS: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "==": ("eq", sympy.Eq),
     "!=": ("ne", sympy.Ne),
     "<": ("lt", sympy.Lt),
@@ -156,6 +156,7 @@ _COMPARISONS: Mapping[str, tuple[str, Callable[..., Any]]] = {
     ">": ("gt", sympy.Gt),
     ">=": ("ge", sympy.Ge),
 }
+"""Torch's name of each comparison in a graph, and sympy's class."""
 
 
 def _class(base: type, op: str, handler: str, compute: Callable[..., Any], printed: Callable[..., Any]) -> type[Any]:
@@ -168,6 +169,6 @@ _OPERATIONS: Mapping[str, type[Any]] = (
     | {op: _class(Double, op, op, operators.REAL[op], _unevaluated(fn.make_opaque_unary_fn(op))) for op in FUNCTIONS}
     | {
         op: _class(Comparison, op, handler, getattr(operator, handler), _unevaluated(printed))
-        for op, (handler, printed) in _COMPARISONS.items()
+        for op, (handler, printed) in COMPARISONS.items()
     }
 )

@@ -66,7 +66,12 @@ def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
     with contextlib.ExitStack() as after:
         for cls in PLAIN:
             give_hash = answers.give_hash if cls is torch.SymInt else answers.decided
-            members = _texts(cls, ask, answers.in_text) | _hash(cls, ask, give_hash) | _others(ask, answers.attribute)
+            members = {
+                "__repr__": _answering(ask, answers.in_text, cls.__repr__, repr),
+                "__format__": _answering(ask, answers.in_text, cls.__repr__, format),
+                "__hash__": _answering(ask, give_hash, cls.__hash__, hash),
+                "__getattr__": _lacking(ask, answers.attribute),
+            }
             flag = cls is torch.SymBool
             others = _as_bool(cls, ask, answers.decided) if flag else _equality(cls, ask, answers.unlike)
             _exchange(cls, members | others, after)
@@ -93,28 +98,16 @@ def _operand(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return to_node
 
 
-def _texts(cls: Any, ask: Callable[[Answer, Any], Any], in_text: Answer) -> dict[str, Any]:
-    torchs = cls.__repr__
+def _answering(
+    ask: Callable[[Answer, Any], Any], answer: Answer, torchs: Callable[..., Any], use: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a member that uses an answer, or does as torch's does."""
 
-    def text_of(self: Any) -> str:
-        found = ask(in_text, self)
-        return str(torchs(self)) if found is None else repr(found)
+    def member(self: Any, *more: Any) -> Any:
+        found = ask(answer, self)
+        return torchs(self) if found is None else use(found, *more)
 
-    def formatted(self: Any, spec: str) -> str:
-        found = ask(in_text, self)
-        return str(torchs(self)) if found is None else format(found, spec)
-
-    return {"__repr__": text_of, "__format__": formatted}
-
-
-def _hash(cls: Any, ask: Callable[[Answer, Any], Any], give_hash: Answer) -> dict[str, Any]:
-    torchs = cls.__hash__
-
-    def hash_of(self: Any) -> int:
-        found = ask(give_hash, self)
-        return int(torchs(self)) if found is None else hash(found)
-
-    return {"__hash__": hash_of}
+    return member
 
 
 def _equality(cls: Any, ask: Callable[..., Any], unlike: Answer) -> dict[str, Any]:
@@ -134,14 +127,14 @@ def _equality(cls: Any, ask: Callable[..., Any], unlike: Answer) -> dict[str, An
     return {name: beside(getattr(cls, name)) for name in ("__eq__", "__ne__")}
 
 
-def _others(ask: Callable[..., Any], attribute: Answer) -> dict[str, Any]:
+def _lacking(ask: Callable[..., Any], attribute: Answer) -> Callable[[Any, str], Any]:
     def lacking(self: Any, name: str) -> Any:
         found = None if name == "node" else ask(attribute, self, name)
         if found is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return found
 
-    return {"__getattr__": lacking}
+    return lacking
 
 
 def _as_bool(cls: Any, ask: Callable[[Answer, Any], Any], decided: Answer) -> dict[str, Any]:
@@ -160,11 +153,7 @@ def _as_bool(cls: Any, ask: Callable[[Answer, Any], Any], decided: Answer) -> di
         return member
 
     def of_one(function: Callable[[bool], Any]) -> Callable[[Any], Any]:
-        def member(self: Any) -> Any:
-            found = ask(decided, self)
-            return function(bool(self) if found is None else found)
-
-        return member
+        return _answering(ask, decided, lambda number: function(bool(number)), function)
 
     names = (*_COMPARISONS, *_ARITHMETIC, *(f"__r{name[2:]}" for name in _ARITHMETIC))
     return {name: of_two(name) for name in names} | {name: of_one(function) for name, function in _OF_ONE.items()}

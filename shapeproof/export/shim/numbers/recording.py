@@ -17,28 +17,20 @@ import torch
 import torch.utils._sympy.functions as fn
 from torch.fx.experimental import proxy_tensor
 
+from shapeproof.constraints import operators
 from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Comparison, Double, value_of
 
 _DOUBLES: Mapping[str, Any] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
+    **operators.REAL,
+    **operators.COMPARISONS,
+    ">": operator.gt,
+    ">=": operator.ge,
     "pow": operator.pow,
-    "neg": operator.neg,
-    "abs": operator.abs,
     "min": torch.sym_min,
     "max": torch.sym_max,
     "round": round,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-} | {name: getattr(torch, f"_sym_{name}") for name in FUNCTIONS}
+    **{name: getattr(torch, f"_sym_{name}") for name in FUNCTIONS},
+}
 _CONVERSIONS: Mapping[Any, Callable[..., Any]] = {
     fn.ToFloat: torch.sym_float,
     fn.TruncToInt: math.trunc,

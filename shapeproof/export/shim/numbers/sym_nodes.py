@@ -12,11 +12,12 @@ if the result is unused.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Double, literal, operation, value_of
 from shapeproof.export.shim.numbers.symbols import value_range
+from shapeproof.export.shim.replaced import replaced
 
 _T = TypeVar("_T")
 wrap_node: Callable[[SymNode], Any] = sym_node.wrap_node
@@ -106,22 +108,6 @@ class ProofSymNode(SymNode):
     """The integer from which torch has made this float for a comparison."""
     divided: tuple[SymNode, SymNode] | None = None
     """The operands of `a // b` on floats, for which torch uses this integer."""
-
-    def wrap_int(self, num: int) -> SymNode:
-        """Wrap an int as torch does, in a ProofSymNode."""
-        return exact(super().wrap_int(num))
-
-    def wrap_float(self, num: float) -> SymNode:
-        """Wrap a float as torch does, in a ProofSymNode."""
-        return exact(super().wrap_float(num))
-
-    def wrap_bool(self, num: bool) -> SymNode:  # noqa: FBT001 - torch's signature
-        """Wrap a bool as torch does, in a ProofSymNode."""
-        return exact(super().wrap_bool(num))
-
-    def sym_sum(self, args: Any) -> SymNode:
-        """Add numbers as torch does, into a ProofSymNode."""
-        return exact(super().sym_sum(args))
 
     def bool_(self) -> bool:
         """Test the truth of a number: a float is true if it is not 0, so nan is true."""
@@ -261,43 +247,13 @@ class ExactShapeEnv(ShapeEnv):
         self.operations.clear()
         getattr(self, "_symop_cache", {}).clear()
 
-    def create_symintnode(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a SymInt as torch does, with a ProofSymNode."""
-        return _of_ours(super().create_symintnode(*args, **kwargs))
 
-    def create_symfloatnode(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a SymFloat as torch does, with a ProofSymNode."""
-        return _of_ours(super().create_symfloatnode(*args, **kwargs))
-
-    def create_symboolnode(self, sym: sympy.Expr) -> torch.SymBool:
-        """Create a SymBool as torch does, with a ProofSymNode."""
-        return _of_ours(super().create_symboolnode(sym))
-
-    def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
-        """Create an unbacked SymInt as torch does, with a ProofSymNode."""
-        return _of_ours(super().create_unbacked_symint(source))
-
-    def create_unbacked_symfloat(self) -> torch.SymFloat:
-        """Create an unbacked SymFloat as torch does, with a ProofSymNode."""
-        return _of_ours(super().create_unbacked_symfloat())
-
-    def create_unbacked_symbool(self) -> torch.SymBool:
-        """Create an unbacked SymBool as torch does, with a ProofSymNode."""
-        return _of_ours(super().create_unbacked_symbool())
-
-
-def exact(node: SymNode) -> SymNode:
-    """Turn torch's node into a ProofSymNode, in place."""
+def exact(made: _T) -> _T:
+    """Turn torch's node, or the node of a symbolic number, into a ProofSymNode, in place."""
+    node = made.node if isinstance(made, torch.SymInt | torch.SymFloat | torch.SymBool) else made
     if type(node) is SymNode:
         node.__class__ = ProofSymNode
-    return node
-
-
-def _of_ours(number: _T) -> _T:
-    """Turn the node of a symbolic number into a ProofSymNode."""
-    if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
-        exact(number.node)
-    return number
+    return made
 
 
 def powers() -> tuple[Any, bool] | None:
@@ -361,15 +317,9 @@ def _environment(node: SymNode) -> ExactShapeEnv:
     return environment  # type: ignore[no-any-return]
 
 
-@contextlib.contextmanager
-def _demanded(node: SymNode) -> Iterator[None]:
+def _demanded(node: SymNode) -> AbstractContextManager[None]:
     """Skip precondition checks inside the block: they are done."""
-    environment = _environment(node)
-    outer, environment.has_demanded = environment.has_demanded, True
-    try:
-        yield
-    finally:
-        environment.has_demanded = outer
+    return replaced(_environment(node), has_demanded=True)
 
 
 def _made(node: SymNode, expr: sympy.Basic, kind: type, function: Callable[..., Any], *others: SymNode) -> SymNode:
@@ -443,7 +393,7 @@ def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, othe
 def _install(method: str) -> None:
     trailing = "_" if method in sym_node.magic_methods_on_operator_with_trailing_underscore else ""
     name = f"_{method}{trailing}"
-    torchs = getattr(SymNode, name)
+    torchs: Callable[..., SymNode] = getattr(SymNode, name)
 
     def run(self: ProofSymNode, *others: SymNode) -> SymNode:
         floats = self.is_float() or any(isinstance(each, SymNode) and each.is_float() for each in others)
@@ -469,3 +419,25 @@ def _install(method: str) -> None:
 for _method in (*sym_node.magic_methods, *sym_node.sizes_strides_methods):
     if _method != "round":
         _install(_method)
+
+
+def _as_torch_does(torchs: Callable[..., _T]) -> Callable[..., _T]:
+    """Return a method of torch's that makes a node or a symbolic number, with a ProofSymNode."""
+
+    @functools.wraps(torchs)
+    def make(*args: Any, **kwargs: Any) -> _T:
+        return exact(torchs(*args, **kwargs))
+
+    return make
+
+
+_MAKING: Mapping[type, Sequence[str]] = {
+    ProofSymNode: ("wrap_int", "wrap_float", "wrap_bool", "sym_sum"),
+    ExactShapeEnv: (
+        *("create_symintnode", "create_symfloatnode", "create_symboolnode"),
+        *("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool"),
+    ),
+}
+for _cls, _names in _MAKING.items():
+    for _name in _names:
+        setattr(_cls, _name, _as_torch_does(getattr(_cls, _name)))

@@ -12,7 +12,7 @@ import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -39,6 +39,9 @@ KIND_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 
 TorchConstraintError = torch._dynamo.exc.UserError
 
+UNREADABLE = torch._dynamo.exc.TorchDynamoException
+"""Raised by dynamo, which reads the branches of torch.cond, where it cannot read one at the sizes of the trace."""
+
 CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
 
 
@@ -49,11 +52,6 @@ PLAIN: Mapping[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.Sy
 def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
     """Return the sympy expression of a symbolic number."""
     return value.node.expr
-
-
-def size_expression(size: int | torch.SymInt) -> Any:
-    """Return the sympy expression of a size."""
-    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
 def value_range(bounds: Interval) -> ValueRanges[Any]:
@@ -104,6 +102,11 @@ def is_unbacked(free: sympy.Symbol) -> bool:
 def about_data(size: int | torch.SymInt) -> bool:
     """True if a size depends on data: it has an unbacked symbol."""
     return isinstance(size, torch.SymInt) and bool(data_symbols(size))
+
+
+def is_known(condition: Any) -> bool:
+    """True if a condition is known to hold at all sizes; it becomes no question."""
+    return statically_known_true(condition)
 
 
 def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[Any]:

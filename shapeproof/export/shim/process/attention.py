@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.shim.replaced import replaced
+
 _ATTENTION = torch.nn.MultiheadAttention.forward.__code__
 _ENCODER = torch.nn.TransformerEncoder.forward.__code__
 _NESTED = (
@@ -46,11 +48,9 @@ def attention_as_in_eager() -> Iterator[None]:
             raise NotImplementedError(_NESTED)
         return enabled()
 
-    torch.overrides.has_torch_function, torch.backends.mha.get_fastpath_enabled = answered, fused
-    try:
+    inner = replaced(torch.backends.mha, get_fastpath_enabled=fused)
+    with replaced(torch.overrides, has_torch_function=answered), inner:
         yield
-    finally:
-        torch.overrides.has_torch_function, torch.backends.mha.get_fastpath_enabled = asked, enabled
 
 
 def _may_pack(

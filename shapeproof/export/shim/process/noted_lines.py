@@ -1,5 +1,7 @@
 """Note the model's lines with each node of a graph, as torch does, but look only at frames that torch keeps.
 
+Torch keeps the frames of functions named `forward` alone, and so loses the line of a helper: that is noted as well.
+
 For each node, torch symbolizes every frame of the stack, then keeps those that `_filter_traceback_frames` selects.
 Torch selects each frame by its file and the name of its function, so it is asked once for each function.
 """
@@ -7,11 +9,14 @@ Torch selects each frame by its file and the name of its function, so it is aske
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from traceback import FrameSummary, StackSummary
 from types import CodeType
 from typing import Any
 
 _Line = tuple[CodeType, int]
+INNERMOST = "shapeproof_line"
+"""The key of a node's metadata that has the user's innermost line."""
 
 
 class _Lines:
@@ -47,8 +52,8 @@ class _Lines:
         return bool(self._tracer._filter_traceback_frames(StackSummary.from_list([frame])))
 
 
-def note_lines(tracer: Any) -> None:
-    """Have a tracer note the same lines with its nodes as before, at less cost."""
+def note_lines(tracer: Any, innermost: Callable[[], Any]) -> None:
+    """Have a tracer note the same lines with its nodes as before, at less cost, and the present innermost one."""
     if not (tracer.record_stack_traces and tracer._record_forward_stack_traces_only):
         return
     create, lines = tracer.create_node, _Lines(tracer)
@@ -60,7 +65,7 @@ def note_lines(tracer: Any) -> None:
         finally:
             tracer.record_stack_traces = noting
         if noting and not node.stack_trace and (text := lines.text()):
-            node.stack_trace = text
+            node.stack_trace, node.meta[INNERMOST] = text, innermost()
         return node
 
     tracer.create_node = created

@@ -18,6 +18,10 @@ Formats = dict[Hashable, "torch.memory_format | None"]
 """The memory formats that torch has noted, by what they follow from."""
 
 
+unrecorded = proxy_tensor.disable_proxy_modes_tracing
+"""A context for running an operator again: nothing is recorded, and no earlier answer is looked up."""
+
+
 def record_unrun(
     tracer: Any, call: tuple[Any, Any, Any], result: Any, formats: Formats, layout: Hashable | None
 ) -> Any:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,26 +110,20 @@ class _Call:
     large: Sequence[str]
     is_: Is
 
-    def fault(self, number: float) -> Exception | None:
+    def fault(self, number: float) -> BaseException | None:
         """Return what the kernel raises because of a number; None if it does not raise, or raises for 1, too."""
         ones = dict.fromkeys(self.large, 1)
         error = self._raised({**ones, self.name: number})
         return None if error is None or self._raised(ones) is not None else error
 
-    def _raised(self, numbers: Mapping[str, float]) -> Exception | None:
+    def _raised(self, numbers: Mapping[str, float]) -> BaseException | None:
         """Run the kernel without the trace's modes, which belong to the trace's thread."""
-        found: list[Exception] = []
-        thread = threading.Thread(target=lambda: found.extend(self._run(numbers)))
-        thread.start()
-        thread.join()
-        return found[0] if found else None
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(self._run, numbers).exception()
 
-    def _run(self, numbers: Mapping[str, float]) -> Iterator[Exception]:
+    def _run(self, numbers: Mapping[str, float]) -> None:
         named = {name: map_all(value, self._small) for name, value in self.given.items()}
-        try:
-            self.func(**{**named, **numbers})
-        except Exception as error:  # noqa: BLE001 - judged by the caller
-            yield error
+        self.func(**{**named, **numbers})
 
     def _small(self, value: Any) -> Any:
         """Return a small tensor for a tensor, and a plain number for a symbolic one.

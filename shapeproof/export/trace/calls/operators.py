@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.modes import Switches, modes
+from shapeproof.export.shim.process.unrun import unrecorded
 from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
-from shapeproof.export.trace.calls.mistaken import refuse_mistaken
 from shapeproof.export.trace.calls.numbers import check_numbers
 from shapeproof.export.trace.calls.plain_views import is_plain
 from shapeproof.export.trace.calls.recalled import Recalled
@@ -58,7 +58,6 @@ class Operators:
 
     Args:
         env: the ShapeEnv whose trial is asked.
-        apart: a context for running an operator again: nothing is recorded and no earlier answer is looked up.
         fresh: makes a fake tensor with its own storage.
         stated: what users state of their operators.
         by_rule: True if rules may give results; such results have no elements.
@@ -69,7 +68,6 @@ class Operators:
     def __init__(  # noqa: PLR0913 - what a trace has, and what it may leave out
         self,
         env: ProofShapeEnv,
-        apart: Callable[[], AbstractContextManager[Any]],
         fresh: Fresh,
         stated: Stated,
         *,
@@ -78,13 +76,12 @@ class Operators:
         recalled: Recalled | None = None,
     ) -> None:
         self._env = env
-        self._apart = apart
         self._stated = stated
         self._by_rule = by_rule
         self._repeating = repeating and by_rule
         self._recorded = 0
         self._recalled = recalled
-        self.repeats = Repeats(env, apart, fresh, recalled)
+        self.repeats = Repeats(env, fresh, recalled)
         self.switches = Switches()
         self.known_sizes: KnownSizes | None = None
         """The known sizes of results; set when the trace is over."""
@@ -93,11 +90,11 @@ class Operators:
         self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
     ) -> Any:
         """Run an operator that the graph records; `note` records an operator whose result is known without a run."""
-        refuse_mistaken(func, args)
+        _refuse_mistaken(func, args)
         self.switches.note(func)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
-        operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
+        operation = _Operation(self._env, func, (args, kwargs), self._ruled(call))
         with self._env.running(func, args, kwargs), bounds_refused(func):
             check_numbers(func, args, kwargs, self._equal)
             given = self._repeated(operation)
@@ -129,7 +126,7 @@ class Operators:
             return args[0]
         run = self._ruled(run)
         part = self._env.innermost is not None
-        operation = None if part else _Operation(self._env, self._apart, func, (args, kwargs), run)
+        operation = None if part else _Operation(self._env, func, (args, kwargs), run)
         with self._env.running(func, args, kwargs), bounds_refused(func):
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
@@ -142,7 +139,7 @@ class Operators:
         def ruled(func: Any, args: Any, kwargs: Any) -> Any:
             given = None
             if self._by_rule and known_of(func).steps:
-                with self._apart():
+                with unrecorded():
                     given = recurrent.results(func, args, kwargs, self._equal)
             return run(func, args, kwargs) if given is None else note(given)
 
@@ -155,8 +152,8 @@ class Operators:
 class _Operation:
     """An operator about to be run; operands that it may mutate are kept as they were, so that it can be run again."""
 
-    def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
-        self._env, self._apart, self._func, self.arguments, self._run = env, apart, func, arguments, run
+    def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run) -> None:
+        self._env, self._func, self.arguments, self._run = env, func, arguments, run
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
@@ -243,13 +240,25 @@ class _Operation:
         return (type(value), str(value))
 
     def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
-        with self._env.asking(trial), self._apart():
+        with self._env.asking(trial), unrecorded():
             before = self._env.brought
             args, kwargs = self._aliased() if self._changes else self.arguments
             result = self._run(self._func, args, kwargs)
             if self._env.brought != before:
                 raise LookupError("the operator takes other sizes from data, or checks data, there")
         return _tensors((args, kwargs)), leaves(result)
+
+
+def _refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
+    """Refuse an operator that torch has wrong without elements or at a low rank, where the trace has asked about it.
+
+    `make sweep-operators` finds these. Functions of torch that call one go by a rule of decompositions.py instead.
+    """
+    known = known_of(func)
+    if known.wrong_when_empty is not None and args[0].numel() == 0:
+        raise UsageError(known.wrong_when_empty.format(func))
+    if known.least_rank is not None and args[0].dim() < known.least_rank:
+        raise UsageError(f"`{func}` expects a tensor of at least {known.least_rank} dimensions, got {args[0].dim()}")
 
 
 def _is_its_operand(env: ProofShapeEnv, func: Any, args: Any, kwargs: Any) -> bool:

@@ -13,8 +13,8 @@ that a trace may repeat (repeats.py) are noted. Within one trace, `Trial.memo` h
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,14 +26,20 @@ from shapeproof.constraints.terms import Term
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A fresh tensor that an operator returned, without its elements."""
+class Like:
+    """A fresh tensor that an operator returns, without its elements; for all traces of a model, its sizes are terms."""
 
-    sizes: tuple[Term, ...]
-    strides: tuple[Term, ...]
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...] | None
+    """None if the tensor is contiguous, row by row."""
     dtype: torch.dtype
     device: torch.device
     differentiable: bool
+
+    def over(self, change: Callable[[Any], Any]) -> Like:
+        """Return it with each size and stride changed."""
+        strides = None if self.strides is None else tuple(map(change, self.strides))
+        return replace(self, sizes=tuple(map(change, self.sizes)), strides=strides)
 
 
 class Recalled:

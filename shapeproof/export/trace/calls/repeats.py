@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,10 +23,11 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout
 from shapeproof.export.ops.shapes.shape_functions import result_like
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.process.unrun import unrecorded
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
 from shapeproof.export.trace.calls.plain_views import Laid, gives_its_operand, plain_view
-from shapeproof.export.trace.calls.recalled import Given, Recalled
+from shapeproof.export.trace.calls.recalled import Like, Recalled
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Trial
@@ -37,42 +36,8 @@ Fresh = Callable[[Sequence[Any], Sequence[Any] | None, torch.dtype, torch.device
 """A function that makes a fake tensor with its own storage, given sizes, strides, dtype and device."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Like:
-    """Metadata of a tensor with its own storage: all but the elements."""
-
-    shape: tuple[Any, ...]
-    strides: tuple[Any, ...] | None
-    """None if the tensor is contiguous, row by row."""
-    dtype: torch.dtype
-    device: torch.device
-    differentiable: bool
-
-    def of(self, operands: Sequence[torch.Tensor], trial: Trial, fresh: Fresh) -> torch.Tensor:
-        """Return a result of operands."""
-        made = functools.partial(fresh, self.shape, self.strides, self.dtype, self.device)
-        if not self.differentiable:
-            return made()
-        return _Differentiable.apply(made, trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """Where the elements of a view of the first operand lie."""
-
-    laid: Laid
-
-    def of(self, operands: Sequence[torch.Tensor], _: Trial, __: Fresh) -> torch.Tensor:
-        """Return a view of the first operand; torch's dispatcher notes that it is one."""
-        return torch.as_strided(operands[0], self.laid.sizes, self.laid.strides, self.laid.offset)
-
-
-class _Itself:
-    """The first operand itself."""
-
-    def of(self, operands: Sequence[torch.Tensor], _: Trial, __: Fresh) -> torch.Tensor:
-        """Return the first operand."""
-        return operands[0]
+ITSELF = object()
+"""The result of a call that returns its first operand."""
 
 
 class _Differentiable(torch.autograd.Function):
@@ -95,19 +60,12 @@ class Repeats:
 
     Args:
         env: the ShapeEnv whose trial is asked.
-        apart: a context in which nothing is recorded.
         fresh: makes results that share no storage.
         recalled: the results of other traces of the model; these traces learn from this one.
     """
 
-    def __init__(
-        self,
-        env: ProofShapeEnv,
-        apart: Callable[[], AbstractContextManager[Any]],
-        fresh: Fresh,
-        recalled: Recalled | None,
-    ) -> None:
-        self._env, self._apart, self._fresh, self._recalled = env, apart, fresh, recalled
+    def __init__(self, env: ProofShapeEnv, fresh: Fresh, recalled: Recalled | None) -> None:
+        self._env, self._fresh, self._recalled = env, fresh, recalled
         self.are_making = False
         """True while a result is made: torch's dispatcher then asks the fake mode for nothing else."""
         self._sizes = Sizes(env.read, lambda formula: env.trial.settled(formula) is True)
@@ -127,10 +85,21 @@ class Repeats:
             return None
         self.are_making = True
         try:
-            with self._apart():
-                return like.of(operands, self._env.trial, self._fresh)
+            with unrecorded():
+                return self._made(like, operands)
         finally:
             self.are_making = False
+
+    def _made(self, like: object, operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return a result of operands; of a view, torch's dispatcher notes that it is one."""
+        if isinstance(like, Laid):
+            return torch.as_strided(operands[0], like.sizes, like.strides, like.offset)
+        if not isinstance(like, Like):
+            return operands[0]
+        made = functools.partial(self._fresh, like.sizes, like.strides, like.dtype, like.device)
+        if not like.differentiable:
+            return made()
+        return _Differentiable.apply(made, self._env.trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
 
     def note(self, key: Hashable, operands: Sequence[torch.Tensor], result: Any) -> None:
         """Note the result of a call that left no open decision and added no fact."""
@@ -138,19 +107,12 @@ class Repeats:
             return
         lies_at_the_front = self._env.read(result.storage_offset()) is ZERO  # a question to torch would be a decision
         if lies_at_the_front and set(storages(result)).isdisjoint(storages(list(operands))):
-            like = _Like(tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad)
+            like = Like(tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad)
             self._env.trial.memo[key] = like
             if self._recalled is not None and self._env.trial.unrestricted and self._without_data:
-                self._recalled.note(key, self._known, self._everywhere(result))
+                self._recalled.note(key, self._known, like.over(self._env.read))
 
-    def _everywhere(self, result: torch.Tensor) -> Given:
-        """Return the result in a form that is valid in other traces."""
-        sizes, strides = (tuple(map(self._env.read, numbers)) for numbers in (result.shape, result.stride()))
-        return Given(sizes, strides, result.dtype, result.device, result.requires_grad)
-
-    def _by_rule(
-        self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]
-    ) -> _Like | _View | _Itself | None:
+    def _by_rule(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> Any:
         """Return the result of an operator whose sizes a rule gives; None if there is no such rule."""
         func, known = key[0], known_of(key[0])
         shared = self._sharing(func, arguments) if operands else None
@@ -160,37 +122,33 @@ class Repeats:
         tracked = torch.is_grad_enabled() and any(each.requires_grad for each in operands)
         if known.elementwise and keeps_layout(operands, self._env.read):
             (x,) = operands
-            return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, tracked)
+            return Like(tuple(x.shape), x.stride(), x.dtype, x.device, tracked)
         if known.shape is None:
             return None
-        with self._apart():
+        with unrecorded():
             found = result_like(known.shape, schemas.by_name(func, *arguments), operands, self._sizes)
         if found is None:
             return None
         sizes, dtype, strides = found
-        plain = tuple(map(self._plainly, sizes))
-        laid = None if strides is None else tuple(map(self._plainly, strides))
         device = operands[0].device if operands else torch.device("cpu")
-        like = _Like(plain, laid, dtype, device, tracked and dtype.is_floating_point)
+        like = Like(sizes, strides, dtype, device, tracked and dtype.is_floating_point).over(self._plainly)
         self._env.trial.memo[key] = like
         self._env.trial.passed_over = True
         return like
 
-    def _sharing(self, func: Any, arguments: Any) -> _View | _Itself | None:
+    def _sharing(self, func: Any, arguments: Any) -> Any:
         """Return a result that shares the memory of the first operand; None if no rule gives one.
 
         Torch may run a graph again, and must find the same sizes there: a rule asks the facts at the start.
         """
         if torch.is_inference_mode_enabled():
             return None
-        with self._apart():
+        with unrecorded():
             if gives_its_operand(func, arguments, self._from_the_start):
-                return _Itself()
+                return ITSELF
             laid = plain_view(func, arguments, self._from_the_start)
-            if laid is None:
-                return None
-            self._env.trial.passed_over |= not laid.exact
-            return _View(laid)
+            self._env.trial.passed_over |= laid is not None and not laid.exact
+            return laid
 
     @property
     def _known(self) -> frozenset[Formula]:
@@ -204,19 +162,19 @@ class Repeats:
         """True if no number was taken from data yet, so that every term is over declared sizes."""
         return self._env.brought == (0, 0)
 
-    def _recall(self, key: tuple[Any, ...]) -> _Like | None:
+    def _recall(self, key: tuple[Any, ...]) -> Like | None:
         """Return another trace's result if it is known to be the same in this trace."""
         if self._recalled is None or not self._without_data:
             return None
         given = self._recalled.of(key, self._known)
         if given is None:
             return None
-        with self._apart():
+        with unrecorded():
             try:
-                sizes, strides = (tuple(map(self._number, terms)) for terms in (given.sizes, given.strides))
+                like: Like = given.over(self._number)
             except Untranslatable:
                 return None
-        like = self._env.trial.memo[key] = _Like(sizes, strides, given.dtype, given.device, given.differentiable)
+        self._env.trial.memo[key] = like
         self._env.trial.passed_over = True
         return like
 
@@ -225,7 +183,7 @@ class Repeats:
         known = self._env.trial.known.reduce(term)
         if isinstance(known, Term) and known.is_constant:
             return known.constant_value
-        return self._env.create_symintnode(self._env.writer.write(term), hint=None)  # type: ignore[no-any-return]
+        return self._env.create_symintnode(self._env.writer.write(term), hint=None)
 
     def _plainly(self, size: int | torch.SymInt) -> int | torch.SymInt:
         """Return a size as a plain number where the domain leaves only one value, as torch's own runs do."""

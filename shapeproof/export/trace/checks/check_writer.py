@@ -7,8 +7,8 @@ it.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -17,6 +17,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import sentence
 from shapeproof.export.shim.numbers.recording import recorded
 from shapeproof.export.shim.numbers.symbols import ASSERTION
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source.names import message_of
 from shapeproof.wording import line_text
 
@@ -49,22 +50,14 @@ class CheckWriter:
         if self.writing or not self._unwritten or not self._is_recording():
             return
         unwritten, self._unwritten = self._unwritten, []
-        self.writing = True
-        try:
+        with replaced(self, writing=True):
             for condition, message in unwritten:
                 ASSERTION(recorded(condition), message)
-        finally:
-            self.writing = False
 
     def drop(self) -> None:
         """Drop the unwritten checks at the end of a body, where they have no place; the closing audit misses them."""
         self._unwritten.clear()
 
-    @contextlib.contextmanager
-    def apart(self) -> Iterator[None]:
+    def apart(self) -> AbstractContextManager[None]:
         """Inside this block, checks belong to another program and are not written here."""
-        mine, self._unwritten = self._unwritten, []
-        try:
-            yield
-        finally:
-            self._unwritten = mine
+        return replaced(self, _unwritten=[])

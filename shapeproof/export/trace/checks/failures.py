@@ -45,24 +45,22 @@ _OF_SOMETHING = {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin"}
 
 _NEVER_FAILING = """
     _assert_tensor_metadata _local_scalar_dense _log_softmax _native_batch_norm_legit
-    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-    _scaled_dot_product_flash_attention_for_cpu _softmax _to_copy _unsafe_view absolute absolute_ adaptive_avg_pool1d
-    adaptive_avg_pool2d adaptive_avg_pool3d addbmm addmm addmv addr alias arange argsort avg_pool1d avg_pool2d
-    avg_pool3d baddbmm batch_norm bilinear bmm broadcast_tensors bucketize cat celu channel_shuffle chunk clone
-    column_stack complex concat concatenate constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d
-    conv_transpose2d conv_transpose3d convolution copy copy_ cosine_similarity cross cummax cummin cumprod cumsum
-    detach diag diag_embed dot dropout dstack einsum empty empty_like empty_permuted eq_ expand eye feature_dropout
-    fill fill_ fix fix_ flip full full_like ge_ gelu_ glu greater greater_equal group_norm gt_ hardswish hardswish_
-    hstack huber_loss instance_norm isclose isin item kron l1_loss layer_norm le_ less less_equal lift_fresh
-    lift_fresh_copy linear linspace log_sigmoid log_softmax logcumsumexp lt_ masked_fill masked_fill_ masked_select
-    matmul max_pool1d max_pool2d max_pool2d_with_indices max_pool3d meshgrid mm mse_loss msort multiply multiply_ mv
-    native_batch_norm native_dropout native_group_norm native_layer_norm ne_ negative negative_ new_empty
-    new_empty_strided new_full new_ones new_zeros nonzero not_equal ones ones_like outer pad pixel_shuffle
-    pixel_unshuffle prelu rand rand_like randn randn_like repeat reshape rms_norm roll rot90 scalar_tensor
-    scaled_dot_product_attention searchsorted smooth_l1_loss softmax softmin sort split split_with_sizes stack
-    subtract subtract_ tile to trace tril triu unbind unsafe_chunk unsafe_split upsample_bicubic2d upsample_bilinear2d
-    upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d vdot vstack zero
-    zero_ zeros zeros_like
+    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _scaled_dot_product_flash_attention_for_cpu
+    _softmax _to_copy _unsafe_view absolute absolute_ adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d addbmm
+    addmm addmv addr arange argsort avg_pool1d avg_pool2d avg_pool3d baddbmm batch_norm bilinear bmm broadcast_tensors
+    bucketize cat channel_shuffle column_stack complex concat concatenate constant_pad_nd conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d convolution copy copy_ cosine_similarity cross cummax cummin
+    cumprod cumsum diag diag_embed dot dstack einsum empty empty_like empty_permuted eq_ eye fill fill_ fix fix_ flip
+    full full_like ge_ gelu_ glu greater greater_equal group_norm gt_ hardswish hardswish_ hstack huber_loss
+    instance_norm isclose isin item kron l1_loss layer_norm le_ less less_equal lift_fresh_copy linear linspace
+    log_sigmoid log_softmax logcumsumexp lt_ masked_fill masked_fill_ masked_select matmul max_pool1d max_pool2d
+    max_pool2d_with_indices max_pool3d meshgrid mm mse_loss msort multiply multiply_ mv native_batch_norm
+    native_group_norm native_layer_norm ne_ negative negative_ new_empty new_empty_strided new_full new_ones new_zeros
+    nonzero not_equal ones ones_like outer pad pixel_shuffle pixel_unshuffle prelu rand rand_like randn randn_like
+    repeat rms_norm roll rot90 scalar_tensor scaled_dot_product_attention searchsorted smooth_l1_loss softmax softmin
+    sort split stack subtract subtract_ tile trace tril triu unsafe_chunk unsafe_split upsample_bicubic2d
+    upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d
+    vdot vstack zero zero_ zeros zeros_like
 """
 _NEVER = frozenset(_NEVER_FAILING.split())
 """Operators that never fail, by name, besides the elementwise operators, reductions and views (by torch's tags)."""

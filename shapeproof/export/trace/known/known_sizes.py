@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -30,11 +30,14 @@ from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.strides import restrided
 from shapeproof.export.shim.trees import graph_modules, is_bare, leaves, map_all
-from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
+from shapeproof.export.trace.translate import Untranslatable, Writer
 from shapeproof.solver.answers.optimum import grows, least_upper_bound
 from shapeproof.solver.answers.simplest import simplest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
+
+if TYPE_CHECKING:
+    from shapeproof.export.trace.size_symbols import SizeSymbols
 
 _QUESTION = Budget(rlimit=200_000, exhaustion_points=2**14, work=2**17)
 """The budget of one question about a size: an improvement, not a required proof."""
@@ -44,26 +47,14 @@ class KnownSizes:
     """The known sizes in the fake tensors of a program.
 
     Args:
-        translator: reads an expression.
-        facts: what holds for every input that the program takes.
-        terms: the term of each symbol of torch; it grows while passes run.
-        ranges: the ranges of the symbols in torch.
-        made: makes a symbolic integer from an expression.
+        env: the ShapeEnv of the program; its trial knows what holds for every input that the program takes.
         refine: tells torch the proved range of a symbol.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what it knows of a ShapeEnv
-        self,
-        translator: Translator,
-        facts: Facts,
-        terms: Mapping[sympy.Symbol, Term],
-        ranges: Callable[[], dict[sympy.Symbol, Any]],
-        made: Callable[[sympy.Expr], int | torch.SymInt],
-        refine: Callable[[sympy.Symbol], None],
-    ) -> None:
-        self._translator, self._terms, self._ranges = translator, terms, ranges
-        self._facts = facts.within(_QUESTION)
-        self._made, self._refine = made, refine
+    def __init__(self, env: SizeSymbols, refine: Callable[[sympy.Symbol], None]) -> None:
+        self._env = env
+        self._facts = env.trial.facts.within(_QUESTION)
+        self._refine = refine
         self._known: dict[sympy.Expr, sympy.Expr] = {}
         self._written: set[sympy.Expr] = set()
 
@@ -74,7 +65,11 @@ class KnownSizes:
 
     def number(self, value: Any) -> Any:
         """Return a size in its known form."""
-        return self._made(self.expression(value.node.expr)) if isinstance(value, torch.SymInt) else value
+        if not isinstance(value, torch.SymInt):
+            return value
+        known = self._env.create_symintnode(self.expression(value.node.expr), hint=None)
+        self._env.note_example(known)
+        return known
 
     def _tensor(self, tensor: Any) -> Any:
         if not is_bare(tensor) or storage_of(tensor) is None or tensor.requires_grad:
@@ -106,10 +101,10 @@ class KnownSizes:
         for free in expr.free_symbols:
             if not symbols.is_of_input(free):  # an operator that is run again makes new symbols
                 self._refine(free)
-        found = simplest(self._translator.term(expr), self._facts)
+        found = simplest(self._env.translator.term(expr), self._facts)
         if found.is_constant:
             return sympy.Integer(found.constant_value)
-        if expr.is_Symbol and found is self._terms.get(expr):
+        if expr.is_Symbol and found is self._env.terms.get(expr):
             return expr
         writer = _Writer(self._roots(expr, found))
         forms = [expr]
@@ -117,7 +112,7 @@ class KnownSizes:
             forms.append(writer.write(found))
         if len(forms) > 1 and grows(found, self._facts):  # no form has an upper bound
             return min(forms, key=writer.size)
-        uppers = [symbols.upper_bound(form, self._ranges()) for form in forms]
+        uppers = [symbols.upper_bound(form, self._env.var_to_range) for form in forms]
         best, upper = min(
             zip(forms, uppers, strict=True), key=lambda form: (form[1] is None, form[1] or 0, writer.size(form[0]))
         )
@@ -140,7 +135,7 @@ class KnownSizes:
     def _roots(self, expr: sympy.Expr, term: Term) -> dict[str, tuple[sympy.Symbol, int, int]]:
         """Return for each name in a term an input size `offset + step*name`, or a data symbol of `expr`."""
         found: dict[str, tuple[sympy.Symbol, int, int]] = {}
-        for free, read in self._terms.items():
+        for free, read in self._env.terms.items():
             for name in read.symbols & term.symbols if symbols.is_of_input(free) or free in expr.free_symbols else ():
                 if read is symbol(name) and (name not in found or free in expr.free_symbols):
                     found[name] = (free, 0, 1)

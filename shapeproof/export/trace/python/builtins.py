@@ -17,6 +17,7 @@ import copy
 import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -25,13 +26,14 @@ import torch
 
 from shapeproof.export.ops.properties import BRANCHING
 from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.python.remembering import Remembered
 from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 from shapeproof.export.trace.python.users_functions import users_functions
-from shapeproof.export.trace.python.whether_traced import ASKED, Compiler
+from shapeproof.export.trace.python.whether_traced import Compiler
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
@@ -55,14 +57,9 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
 _functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())
 
 
-@contextlib.contextmanager
-def found_once(model: torch.nn.Module) -> Iterator[None]:
+def found_once(model: torch.nn.Module) -> AbstractContextManager[object]:
     """Inside this block, the user's functions are searched only once."""
-    token = _functions.set(users_functions(model))
-    try:
-        yield
-    finally:
-        _functions.reset(token)
+    return bound(_functions, users_functions(model))
 
 
 @contextlib.contextmanager
@@ -250,10 +247,8 @@ class _Rewriting:
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """Return the replacement of a value for a function that uses these names; None if the value stays."""
-        if isinstance(value, FunctionType | BuiltinFunctionType) and value in FUNCTIONS:
-            return FUNCTIONS[value](value)
-        if isinstance(value, FunctionType | _REMEMBERING):
-            return ASKED[value](value) if value in ASKED else self.member(value)
+        if isinstance(value, FunctionType | BuiltinFunctionType | _REMEMBERING):
+            return FUNCTIONS[value](value) if value in FUNCTIONS else self.member(value)
         if isinstance(value, ModuleType):
             return self._exchanged(value, names)
         if isinstance(value, type):

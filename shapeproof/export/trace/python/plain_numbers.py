@@ -6,18 +6,19 @@ function asks for a plain number, a question like any other.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
-import math
+import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapeproof.export.shim.numbers.conditions import UNREADABLE
 from shapeproof.export.shim.numbers.sym_nodes import is_finite
-from shapeproof.export.shim.numbers.symbols import PLAIN
+from shapeproof.export.shim.numbers.symbols import PLAIN, UNREADABLE
 from shapeproof.export.trace.python.distinct import Distinct
 from shapeproof.export.trace.python.ranges import Range
 from shapeproof.export.trace.python.whether_traced import ASKING
@@ -25,6 +26,9 @@ from shapeproof.export.trace.translate import Untranslatable
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.shape_env import ProofShapeEnv
+
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat)
 
 
 def _number(value: Any) -> Any:
@@ -38,12 +42,12 @@ def _whole(value: Any) -> Any:
 
 def _int(*args: Any, **kwargs: Any) -> Any:
     value = _whole(_number(args[0])) if len(args) == 1 else None
-    return torch.sym_int(value) if isinstance(value, torch.SymInt | torch.SymFloat) else int(*args, **kwargs)
+    return torch.sym_int(value) if isinstance(value, _SYMBOLIC) else int(*args, **kwargs)
 
 
 def _float(*args: Any) -> Any:
     value = _number(args[0]) if args else None
-    return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(*args)
+    return torch.sym_float(value) if isinstance(value, _SYMBOLIC) else float(*args)
 
 
 def _len(value: Any) -> Any:
@@ -52,23 +56,44 @@ def _len(value: Any) -> Any:
     return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
-def _divmod(value: Any, divisor: Any) -> Any:
-    symbolic = isinstance(value, torch.SymInt | torch.SymFloat) or isinstance(divisor, torch.SymInt | torch.SymFloat)
-    return (value // divisor, value % divisor) if symbolic else divmod(value, divisor)
+_PYTHONS = {"min": min, "max": max}
+"""Python's own: torch's exporter replaces both, and its `max` of two tensors is NaN where one is."""
 
 
 def _least(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_min(*args) if _are_ratios(args, kwargs) else min(*args, **kwargs)
+    if _are_ratios(args, kwargs):
+        return torch.sym_min(*args)
+    return _of_tensors("min", operator.lt, args, kwargs) if _has_tensor(args) else min(*args, **kwargs)
 
 
 def _largest(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_max(*args) if _are_ratios(args, kwargs) else max(*args, **kwargs)
+    if _are_ratios(args, kwargs):
+        return torch.sym_max(*args)
+    return _of_tensors("max", operator.gt, args, kwargs) if _has_tensor(args) else max(*args, **kwargs)
 
 
 def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True for two floats, one of them symbolic: Python would branch on a comparison. An int would stay an int."""
     floats = all(isinstance(value, float | torch.SymFloat) for value in args)
     return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
+
+
+def _has_tensor(args: Sequence[Any]) -> bool:
+    return any(isinstance(value, torch.Tensor) for value in _compared(args))
+
+
+def _compared(args: Sequence[Any]) -> Sequence[Any]:
+    """Return the values that `min` or `max` compares."""
+    return args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
+
+
+def _of_tensors(name: str, better: Callable[[Any, Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what Python's `min` or `max` does: a question about data, but for tensors of one dtype with one number."""
+    values = _compared(args)
+    tensors = all(isinstance(each, torch.Tensor) and each.dim() == 0 for each in values)
+    if kwargs or not tensors or len({each.dtype for each in values}) > 1:
+        return _PYTHONS[name](*args, **kwargs)
+    return functools.reduce(lambda found, each: torch.where(better(each, found), each, found), values)
 
 
 def _round(number: Any, ndigits: Any = None) -> Any:
@@ -151,76 +176,55 @@ def _map(function: Any, *iterables: Any) -> Any:
     )
 
 
-def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Square root that takes symbolic sizes, too."""
+def _where_symbolic(symbolic: Callable[..., Any], *kinds: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make functions that call `symbolic` if they get a symbolic number of these kinds, else the original."""
 
-    def sqrt(value: Any, *args: Any, **kwargs: Any) -> Any:
-        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
-        return torch.sym_sqrt(value) if symbolic else original(value, *args, **kwargs)
+    def making(original: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            given = (isinstance(value, kinds or _SYMBOLIC) for value in (*args, *kwargs.values()))
+            return (symbolic if any(given) else original)(*args, **kwargs)
 
-    return sqrt
+        return called
 
-
-def _isnan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """True if a float is nan (`value != value`), also for symbolic floats."""
-    return _asking(original, lambda value: value != value)  # noqa: PLR0124
+    return making
 
 
-def _isinf(original: Callable[..., Any]) -> Callable[..., Any]:
-    return _asking(original, lambda value: torch.sym_not(is_finite(value)) & (value == value))  # noqa: PLR0124
+_divmod = _where_symbolic(lambda value, divisor: (value // divisor, value % divisor))(divmod)
+_sqrt = _where_symbolic(torch.sym_sqrt)
+_pow = _where_symbolic(lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent))
+"""A power of floats: torch's exporter would make it one of integers."""
 
 
-def _isfinite(original: Callable[..., Any]) -> Callable[..., Any]:
-    return _asking(original, is_finite)
+def _of_float(asked: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make predicates of `math` that answer for symbolic numbers, too."""
+    return _where_symbolic(lambda value: asked(torch.sym_float(value)))
 
 
-def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return a predicate of `math` that answers for symbolic numbers, too."""
-
-    def ask(value: Any) -> Any:
-        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
-        return asked(torch.sym_float(value)) if symbolic else original(value)
-
-    return ask
+_isnan = _of_float(lambda value: value != value)  # noqa: PLR0124
+_isinf = _of_float(lambda value: torch.sym_not(is_finite(value)) & (value == value))  # noqa: PLR0124
+_isfinite = _of_float(is_finite)
 
 
 def forgetting(original: Any) -> Callable[..., Any]:
     """Return a cached function that bypasses its cache for symbolic sizes, which Python cannot look up."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat) for value in (*args, *kwargs.values()))
-        return (original.__wrapped__ if symbolic else original)(*args, **kwargs)
-
-    return called
+    return _where_symbolic(original.__wrapped__)(original)
 
 
-def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Integer square root that takes symbolic sizes, too. Where the double was rounded up, 1 is subtracted."""
-
-    def isqrt(value: Any) -> Any:
-        if not isinstance(value, torch.SymInt):
-            return original(value)
-        root = torch.sym_int(torch.sym_sqrt(value))
-        return root - torch.sym_ite(root * root > value, 1, 0)
-
-    return isqrt
-
-
-def _gcd(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Greatest common divisor that takes symbolic sizes, too: by Euclid, whose loop branches like any other."""
-
-    def gcd(*values: Any) -> Any:
-        if not any(isinstance(value, torch.SymInt) for value in values):
-            return original(*values)
-        return functools.reduce(_divisor, values, 0)
-
-    return gcd
+def _root(value: torch.SymInt) -> Any:
+    """Return the integer square root. Where the double was rounded up, 1 is subtracted."""
+    root = torch.sym_int(torch.sym_sqrt(value))
+    return root - torch.sym_ite(root * root > value, 1, 0)
 
 
 def _divisor(found: Any, value: Any) -> Any:
+    """Return the greatest common divisor by Euclid, whose loop branches like any other."""
     while value:
         found, value = value, found % value
     return abs(found)
+
+
+_isqrt = _where_symbolic(_root, torch.SymInt)
+_gcd = _where_symbolic(lambda *values: functools.reduce(_divisor, values, 0), torch.SymInt)
 
 
 def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -291,19 +295,12 @@ CALLED: Mapping[str, Callable[..., Any]] = {  # "case ..." is a class in a patte
     "case bool": _Flag,
     "__class__": _class_read,
 }
-_MAPPED: Mapping[Any, Callable[..., Any]] = {
-    int: _int,
-    float: _float,
-    len: _len,
-    divmod: _divmod,
-    min: _least,
-    max: _largest,
-    round: _round,
-    type: _type,
-}
+_BY_NAME = ("int", "float", "len", "divmod", "min", "max", "round", "type")
+_MAPPED: Mapping[Any, Callable[..., Any]] = {getattr(builtins, name): CALLED[name] for name in _BY_NAME}
 MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "math": {
         "sqrt": _sqrt,
+        "pow": _pow,
         "isqrt": _isqrt,
         "gcd": _gcd,
         "isnan": _isnan,
@@ -320,14 +317,10 @@ MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 NAMES = {name: f"symbolic {name}" for name in CALLED if name != "__class__"}
 """Their global names where dynamo reads the code: dynamo allows no function as a constant."""
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    math.sqrt: _sqrt,
-    math.isqrt: _isqrt,
-    math.gcd: _gcd,
-    math.isnan: _isnan,
-    math.isinf: _isinf,
-    math.isfinite: _isfinite,
-    torch.cond: _taking,
-    torch.nn.functional.scaled_dot_product_attention: _deciding,
+    value: make
+    for module, members in MEMBERS.items()
+    for name, make in members.items()
+    if callable(value := getattr(sys.modules.get(module), name, None))
 }
 """Functions that a model may import by name."""
 WITHIN: Mapping[str, tuple[str, ...]] = {"torch": ("nn", "compiler", "_dynamo", "_utils"), "torch.nn": ("functional",)}

@@ -42,7 +42,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, outwards
-from shapeproof.export.source.bytecode import index_at, instructions, locals_of
+from shapeproof.export.source.bytecode import LOCAL, NULL, PASSED, index_at, instructions, locals_of
 from shapeproof.export.source.frames import line_of
 from shapeproof.export.trace.python.whether_traced import answered
 from shapeproof.export.trace.translate import Untranslatable
@@ -57,26 +57,16 @@ _DEEPEST = 3
 """The number of functions that may be inside each other."""
 _NUMBERS = {bool, int, float}
 _PLAIN = {*_NUMBERS, str, type(None)}
-_IN_PASSING = {"NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "NOT_TAKEN"}
-_LOCAL = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
-_EQUALITY: Mapping[str, Callable[[Any, Any], bool]] = {"==": operator.eq, "!=": operator.ne}
-_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+_SIGNS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Term, Term], Formula]]] = {
+    "==": (operator.eq, f.eq),
+    "!=": (operator.ne, f.ne),
+    "<": (operator.lt, f.lt),
+    "<=": (operator.le, f.le),
+    ">": (operator.gt, f.gt),
+    ">=": (operator.ge, f.ge),
 }
-_FORMULAS: Mapping[str, Callable[[Term, Term], Formula]] = {
-    "==": f.eq,
-    "!=": f.ne,
-    "<": f.lt,
-    "<=": f.le,
-    ">": f.gt,
-    ">=": f.ge,
-}
-_NULL = object()
-"""The marker that Python pushes beside a function that is not a method."""
+"""What each sign computes of plain values, and its formula over symbolic numbers."""
 _SHOWING = {"locals", "vars", "dir", "eval", "exec"}
 """Functions that may show a frame's local names: the dict that they return would be brought up to date."""
 _IMPORT = builtins.__import__ if isinstance(builtins.__import__, BuiltinFunctionType) else None
@@ -132,7 +122,7 @@ def where_apart(asked: Any, read: Callable[[Any], Term], outcome: bool) -> Formu
 
 def _taking(way: Way, read: Callable[[Any], Term]) -> Formula:
     """Return where the comparisons of a way have its answers."""
-    asked = ((_FORMULAS[each.sign](read(each.left), read(each.right)), answer) for each, answer in way)
+    asked = ((_SIGNS[each.sign][1](read(each.left), read(each.right)), answer) for each, answer in way)
     return f.conjunction(*(formula if answer else f.negate(formula) for formula, answer in asked))
 
 
@@ -282,11 +272,11 @@ class _Side:
     def _apply(self, step: dis.Instruction) -> None:
         """Apply an instruction that does not jump."""
         match step.opname:
-            case name if name in _IN_PASSING:
+            case name if name in PASSED:
                 return
             case "LOAD_CONST":
                 self.stack.append(step.argval)
-            case name if name in _LOCAL:
+            case name if name in LOCAL:
                 self.stack.append(_named(step.argval, self.stored, self.scope.local))
             case "LOAD_GLOBAL":
                 value = _named(step.argval, self.scope.module, lambda: self.scope.builtin)
@@ -294,8 +284,8 @@ class _Side:
             case "LOAD_ATTR" | "LOAD_METHOD" as name:
                 called = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((step.arg or 0) & 1))
                 self._push(_attribute(self._pop(), step.argval), marked=called)
-            case "PUSH_NULL":
-                self.stack.append(_NULL)
+            case "PUSHNULL":
+                self.stack.append(NULL)
             case "POP_TOP":
                 self._pop()
             case "STORE_FAST":
@@ -325,7 +315,7 @@ class _Side:
     def _compared(self, sign: str, left: Any, right: Any) -> Any:
         """Return the bool that Python computes; of symbolic numbers, the comparison itself."""
         kinds = {type(left), type(right)}
-        if self.answers is None or kinds not in _SYMBOLIC or sign not in _FORMULAS:
+        if self.answers is None or kinds not in _SYMBOLIC or sign not in _SIGNS:
             return _compared(sign, left, right)
         self.compared[self.index] = Comparison(sign, left, right)
         return self.compared[self.index]
@@ -347,7 +337,7 @@ class _Side:
         self.stored[name] = value
 
     def _push(self, value: Any, *, marked: bool) -> None:
-        self.stack += [_NULL, value] if marked else [value]
+        self.stack += [NULL, value] if marked else [value]
 
     def _pop(self) -> Any:
         if not self.stack:
@@ -382,12 +372,10 @@ def _is(one: Any, other: Any) -> bool:
 
 def _compared(sign: str, left: Any, right: Any) -> bool:
     kinds = {type(left), type(right)}
-    compare = _EQUALITY.get(sign) if kinds <= _PLAIN else None
-    if compare is None and (kinds <= _NUMBERS or kinds == {str}):
-        compare = _ORDER.get(sign)
-    if compare is None:
+    known = kinds <= _PLAIN if sign in {"==", "!="} else kinds <= _NUMBERS or kinds == {str}
+    if sign not in _SIGNS or not known:
         raise _EndError
-    return bool(compare(left, right))
+    return bool(_SIGNS[sign][0](left, right))
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -449,7 +437,7 @@ def _imported(name: str, names: Any, level: Any, builtin: Mapping[str, Any]) -> 
 
 def _called(slots: list[Any], where: SourceLocation, depth: int) -> Any:
     """Return the plain value of a function without arguments, which is followed, too."""
-    (function, *others) = [slot for slot in slots if slot is not _NULL] or [None]
+    (function, *others) = [slot for slot in slots if slot is not NULL] or [None]
     if others or type(function) is not FunctionType:
         raise _EndError
     if (answer := answered(function, where)) is not None:  # the same on both sides of a trace, not in eager

@@ -27,12 +27,10 @@ class Remembered:
 
     def container(self, value: Any) -> None:
         """Remember the contents of a value, if it is a container: the model may add to it."""
-        if type(value) is dict:
-            self._back.setdefault((id(value), ""), _restoring(value, dict(value), value.update))
-        elif type(value) is set:
-            self._back.setdefault((id(value), ""), _restoring(value, set(value), value.update))
-        elif type(value) is list:
-            self._back.setdefault((id(value), ""), _restoring(value, list(value), value.extend))
+        kind = type(value)
+        if kind in {dict, set, list}:
+            refill = value.extend if kind is list else value.update
+            self._back.setdefault((id(value), ""), _restoring(value, kind(value), refill))
 
     def attributes(self, value: Any) -> None:
         """Remember the attributes of an object or class, and its containers' contents: the model may change both."""

@@ -6,11 +6,11 @@ there, so the report names the line. The answers stay torch's.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import FunctionType, ModuleType
 from typing import Any
@@ -18,21 +18,16 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.frames import is_users_file, location
 from shapeproof.wording import line_text
 
 _noted: ContextVar[dict[SourceLocation, str] | None] = ContextVar("noted", default=None)
 
 
-@contextlib.contextmanager
-def noting() -> Iterator[dict[SourceLocation, str]]:
+def noting() -> AbstractContextManager[dict[SourceLocation, str]]:
     """Inside this block, collect the lines where traced models ask, and the names of the functions that they call."""
-    found: dict[SourceLocation, str] = {}
-    token = _noted.set(found)
-    try:
-        yield found
-    finally:
-        _noted.reset(token)
+    return bound(_noted, {})
 
 
 def _asking(original: Callable[[], bool]) -> Callable[[], bool]:

@@ -1,0 +1,68 @@
+"""Calls without effect on a region: what they return and write has no elements there, or is used by such calls alone.
+
+`if x.shape[0] == 0: return x.new_zeros(0, 5)` is what a program without this branch does, too: a tensor without
+elements is its sizes, dtype and device. Only a gradient tells how it was computed: that of a parameter is zeros in one
+program, and None in the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.trees import leaves
+from shapeproof.export.trace.checks.failures import may_fail
+
+
+class Valued(Protocol):
+    """A program on a region: the fake value of a node, and the value of a size that has a single one there."""
+
+    def value(self, node: torch.fx.Node) -> Any:
+        """Return the fake value of a node."""
+
+    def one_value(self, size: Any) -> int | None:
+        """Return the value of a size that has a single one, else None."""
+
+
+def idle(graph: torch.fx.Graph, there: Valued) -> frozenset[torch.fx.Node]:
+    """Return the calls of a graph without effect on a region."""
+    found: set[torch.fx.Node] = set()
+    for node in reversed(graph.nodes):
+        if not _is_harmless(node, there):
+            continue
+        written = [there.value(each) for each in nodes.changed_operands(node)]
+        made = [*leaves(there.value(node)), *written]
+        if all(has_none(each, there) for each in made) or (not written and found.issuperset(node.users)):
+            found.add(node)
+    return frozenset(found)
+
+
+def has_none(tensor: Any, there: Valued) -> bool:
+    """True if a tensor has no elements on a region."""
+    strided = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+    return strided and any(there.one_value(size) == 0 for size in tensor.shape)
+
+
+def _is_harmless(node: torch.fx.Node, there: Valued) -> bool:
+    """True if a call makes tensors, writes elements at most, and neither raises nor draws random numbers."""
+    target: Any = node.target
+    made = leaves(there.value(node))
+    if schemas.schema_of(target) is None or not made or node.meta.get("unbacked_bindings"):
+        return False
+    known = known_of(target)
+    at_odds = known.wrong_when_empty or known.rejects_itself or known.statistics or known.resizes
+    dividing = known.divides_by or known.divides_by_all or known.least_rank is not None
+    writing = schemas.is_mutable(target) and not schemas.only_writes(target)
+    drawing = torch.Tag.nondeterministic_seeded in target.tags
+    if at_odds or dividing or writing or drawing or not all(isinstance(each, torch.Tensor) for each in made):
+        return False
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), there.value)
+    if known.needs_element == "dim":
+        named = schemas.by_name(target, args, kwargs)
+        return (there.one_value(named["self"].shape[named["dim"]]) or 0) > 0
+    return not may_fail(target, args, kwargs, symbols.about_data)

@@ -1,0 +1,104 @@
+"""Early returns where there are no elements: the program computes nothing there, either."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from tests.agreement import agree
+
+N = Dim("n", min=0, max=6)
+
+
+def model_of(forward):
+    return type("Model", (torch.nn.Module,), {"forward": staticmethod(forward)})()
+
+
+def returns_early(x):
+    return x.new_zeros(0, 3) if x.shape[0] == 0 else torch.cat([x[:, 1:].relu().cumsum(0)])
+
+
+def returns_its_input(x):
+    return x if x.numel() == 0 else x.softmax(-1) * 2
+
+
+def fills_nothing(x):
+    out = x.new_zeros(x.shape[0], 4)
+    if x.shape[0] > 0:
+        out[:] = x.sigmoid()
+    return out
+
+
+def scales_by_a_bool(x):
+    return x * bool(x.shape[0])
+
+
+def makes_a_table_for_nothing(x):
+    return x[:, :2] * 1 if x.shape[0] == 0 else x @ torch.eye(4)[:, :2]
+
+
+def finds_the_largest_in_each_row(x):
+    return x.new_zeros(0) if x.shape[0] == 0 else x.max(1).values
+
+
+PROVED = [
+    returns_early,
+    returns_its_input,
+    fills_nothing,
+    scales_by_a_bool,
+    makes_a_table_for_nothing,
+    finds_the_largest_in_each_row,
+]
+
+
+@pytest.mark.parametrize("forward", PROVED)
+def test_a_branch_makes_no_difference_to_a_result_without_elements(forward):
+    mod = model_of(forward)
+    report = check(mod, (torch.randn(3, 4),), dynamic_shapes=({0: N},))
+    assert report.status == "proved", str(report)
+    program = report.program.module()
+    assert all(agree(mod, program, (torch.randn(n, 4),)) for n in range(7))
+
+
+def of_another_dtype(x):
+    return x.new_zeros(0, 5, dtype=torch.int64) if x.shape[0] == 0 else x.new_ones(x.shape[0], 5)
+
+
+def of_another_shape(x):
+    return x.new_zeros(0, 6) if x.shape[0] == 0 else x.new_ones(x.shape[0], 5)
+
+
+def draws_before_a_number_is_drawn(x):
+    return torch.rand(2) if x.shape[0] == 0 else torch.rand(2 + torch.rand_like(x).shape[1] - 4)
+
+
+def needs_an_element(x):
+    return x.new_zeros(0) if x.shape[0] == 0 else x[:, : x.shape[0]].max(1).values
+
+
+def has_an_element_in_the_end(x):
+    return x.new_ones(()) if x.shape[0] == 0 else x.sum()
+
+
+def counts_its_calls(x, seen=torch.zeros(())):  # noqa: B008 - a tensor that the model keeps
+    if x.shape[0] > 0:
+        seen.add_(1)
+    return x * 2
+
+
+DIFFERS = [
+    of_another_dtype,
+    of_another_shape,
+    draws_before_a_number_is_drawn,
+    needs_an_element,
+    has_an_element_in_the_end,
+    counts_its_calls,
+]
+
+
+@pytest.mark.parametrize("forward", DIFFERS)
+def test_a_branch_with_an_effect_counts_though_a_result_has_no_elements(forward):
+    report = check(model_of(forward), (torch.randn(3, 4),), dynamic_shapes=({0: N},))
+    assert report.status in {"refuted", "undecided"}, str(report)
