@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ONE", "ZERO", "Apply", "Atom", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall", "RealConstant",
     "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "bare", "constant", "floor_div",
-    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "total", "unknown", "where",
+    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "symbol_in", "total", "unknown",
+    "where",
 ]  # fmt: skip
 
 _LARGEST_EXPANSION = 16
@@ -291,6 +292,14 @@ def name_of(term: Term) -> str | None:
     ('n', None)
     """
     return next((name for name in term.symbols if term is symbol(name)), None)
+
+
+def symbol_in(monomial: Monomial) -> str | None:
+    """Return the name of the symbol that is the whole monomial; None for any other monomial."""
+    match monomial:
+        case ((Symbol(name), 1),):
+            return name
+    return None
 
 
 def constant(value: int) -> Term:
