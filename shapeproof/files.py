@@ -111,9 +111,6 @@ class _Unnamed:
     def take_place(self) -> None:
         """Give the file its name. With unnamed files, only a whole file is ever visible under any name."""
         if self._name is None:
-            with contextlib.suppress(FileExistsError):
-                self._link(self._target)
-                return
             self._name = self._free_name()
             self._link(self._name)
         self._name.replace(self._target)

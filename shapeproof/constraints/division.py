@@ -84,8 +84,7 @@ def _lead_with_plus(numerator: Poly, divisor: Poly) -> _Step | None:
 def _cancel(numerator: Poly, divisor: Poly) -> _Step | None:
     """Cancel common factors. A constant divisor rounds down the numerator's constant: `(4x + 5)//4 == x + 1`."""
     if polynomials.is_constant(divisor):
-        shape = {monomial: coefficient for monomial, coefficient in numerator.items() if monomial}
-        monomial, scale = UNIT, polynomials.content(divisor, shape)
+        monomial, scale = UNIT, polynomials.content(divisor, polynomials.without_constant(numerator))
     else:
         monomial = polynomials.common_monomial(numerator, divisor)
         scale = polynomials.content(numerator, divisor)

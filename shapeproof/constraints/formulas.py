@@ -154,7 +154,7 @@ def compare(op: str, term: Term) -> Formula:
     (x <= 1, False)
     """
     offset = term.poly.get(UNIT, 0)
-    scale = polynomials.content({monomial: value for monomial, value in term.poly.items() if monomial})
+    scale = polynomials.content(polynomials.without_constant(term.poly))
     if scale == 0:
         return _decided(offset <= 0 if op == "<=" else (offset == 0) == (op == "=="), term)
     if op == "<=":

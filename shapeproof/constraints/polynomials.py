@@ -160,6 +160,11 @@ def constant(value: int) -> Poly:
     return {UNIT: value} if value else {}
 
 
+def without_constant(poly: Poly) -> Poly:
+    """Return the polynomial without its constant."""
+    return {monomial: coefficient for monomial, coefficient in poly.items() if monomial}
+
+
 def is_constant(poly: Poly) -> bool:
     """True if the polynomial has no atoms."""
     return not poly or (len(poly) == 1 and UNIT in poly)

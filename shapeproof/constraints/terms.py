@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ONE", "ZERO", "Apply", "Atom", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall", "RealConstant",
-    "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "constant", "floor_div",
-    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "total", "unknown", "where",
+    "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "bare", "constant", "floor_div",
+    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "symbol_in", "total", "unknown",
+    "where",
 ]  # fmt: skip
 
 _LARGEST_EXPANSION = 16
@@ -176,7 +177,7 @@ class Term(Node):
             raise UsageError(f"The power {exponent} of an integer is not an integer.")
         largest = _LARGEST_EXPANSION if len(self.poly) > 1 else operators.LARGEST_COUNT
         if exponent > largest or polynomials.is_long_power(self.poly, exponent):
-            return of_atom(Apply("pow", (_bare(self), constant(exponent))), self)
+            return of_atom(Apply("pow", (bare(self), constant(exponent))), self)
         return _build(polynomials.power(self.poly, exponent), self)
 
 
@@ -223,13 +224,9 @@ def _implied(checks: frozenset[Atom]) -> frozenset[Atom]:
     return found
 
 
-def _bare(term: Term) -> Term:
+def bare(term: Term) -> Term:
+    """Return the term without its checks: equal wherever the term is defined."""
     return _intern(term.poly) if term.checks else term
-
-
-def _shape(poly: Poly) -> Poly:
-    """Return the polynomial without its constant."""
-    return {monomial: coefficient for monomial, coefficient in poly.items() if monomial}
 
 
 def _operand(value: object) -> Term | None:
@@ -242,7 +239,7 @@ def _operand(value: object) -> Term | None:
 def _product(left: Term, right: Term) -> Term:
     """Return the product, multiplied out. A product that would be too long becomes the atom `Apply("mul", factors)`."""
     if polynomials.is_long_product(left.poly, right.poly) or (_is_one_product(left) and len(right.poly) > 1):
-        factors = tuple(sorted((_bare(left), _bare(right)), key=lambda factor: factor.key))
+        factors = tuple(sorted((bare(left), bare(right)), key=lambda factor: factor.key))
         return of_atom(Apply("mul", factors), left, right)
     return _build(polynomials.multiply(left.poly, right.poly), left, right)
 
@@ -295,6 +292,14 @@ def name_of(term: Term) -> str | None:
     ('n', None)
     """
     return next((name for name in term.symbols if term is symbol(name)), None)
+
+
+def symbol_in(monomial: Monomial) -> str | None:
+    """Return the name of the symbol that is the whole monomial; None for any other monomial."""
+    match monomial:
+        case ((Symbol(name), 1),):
+            return name
+    return None
 
 
 def constant(value: int) -> Term:
@@ -367,7 +372,7 @@ def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
     """Return the least (sense 1) or greatest (-1) term. Of terms that differ by a constant, one is kept."""
     best: dict[Term, int] = {}
     for poly in _flattened(terms, sense):
-        shape, offset = _intern(_shape(poly)), poly.get(UNIT, 0)
+        shape, offset = _intern(polynomials.without_constant(poly)), poly.get(UNIT, 0)
         best[shape] = sense * min(sense * offset, sense * best.get(shape, offset))
     if not best:
         raise UsageError("The least or greatest of no terms at all has no value.")
@@ -403,7 +408,7 @@ def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:
     """The terms. A nested extremum of the same sense, shifted or scaled, gives its arguments while there is room."""
     room = _WIDEST_EXTREMUM
     for term in terms:
-        shape = _shape(term.poly)
+        shape = polynomials.without_constant(term.poly)
         match list(shape.items()):
             case [((((Min() | Max()) as atom, 1),), scale)] if _joins(atom, scale * sense) and len(atom.args) < room:
                 room -= len(atom.args)
@@ -453,10 +458,10 @@ def apply(op: str, *args: IntLike | Real) -> Term:
             count = right.constant_value
             if 0 <= count <= operators.LARGEST_COUNT:
                 return value**count if op == "pow" else value * 2**count if op == "lshift" else value // 2**count
-    bare = tuple(_bare(node) if isinstance(node, Term) else node for node in nodes)
+    plain = tuple(bare(node) if isinstance(node, Term) else node for node in nodes)
     if op in operators.COMMUTATIVE:
-        bare = tuple(sorted(bare, key=lambda arg: arg.key))
-    return of_atom(Apply(op, bare), *nodes)
+        plain = tuple(sorted(plain, key=lambda arg: arg.key))
+    return of_atom(Apply(op, plain), *nodes)
 
 
 def unknown(name: str, *args: IntLike | Real) -> Term:
@@ -466,8 +471,8 @@ def unknown(name: str, *args: IntLike | Real) -> Term:
     True
     """
     nodes = tuple(arg if isinstance(arg, Real) else as_term(arg) for arg in args)
-    bare = tuple(_bare(node) if isinstance(node, Term) else node for node in nodes)
-    return of_atom(Unknown(name, bare), *nodes)
+    plain = tuple(bare(node) if isinstance(node, Term) else node for node in nodes)
+    return of_atom(Unknown(name, plain), *nodes)
 
 
 ZERO = constant(0)

@@ -12,14 +12,11 @@ Constant masks are in constraints/bits.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import Apply, Term, apply, floor_div, from_poly
-
-if TYPE_CHECKING:
-    from shapeproof.constraints.polynomials import Poly
 
 _LONGEST = 8
 _DEEPEST = 8
@@ -67,7 +64,7 @@ def _both(left: Term, right: Term) -> Term:
     for one, other in ((left, right), (right, left)):
         if other.poly[polynomials.leading(other.poly)] < 0:
             return one - _both(one, -other - 1)
-    step = _power_in(polynomials.content(_without_constant(left.poly), _without_constant(right.poly)))
+    step = _power_in(polynomials.content(*(polynomials.without_constant(each.poly) for each in (left, right))))
     if step > 1:
         low = left.poly.get(UNIT, 0) % step & right.poly.get(UNIT, 0) % step
         return step * _both(_over(left, step), _over(right, step)) + low
@@ -81,10 +78,6 @@ def _both(left: Term, right: Term) -> Term:
 def _power_in(number: int) -> int:
     """Return the greatest power of two that divides a nonzero number."""
     return number & -number
-
-
-def _without_constant(poly: Poly) -> Poly:
-    return {monomial: coefficient for monomial, coefficient in poly.items() if monomial}
 
 
 def _over(term: Term, step: int) -> Term:

@@ -66,7 +66,7 @@ def power(base: Term, exponent: Term, bounds: Bounds) -> Term:
         return math.prod((power(each, exponent * times, bounds) for each, times in factors), start=_ONE)
     root, times = _root(base)
     exponent = exponent * times
-    pieces = {monomial: scale for monomial, scale in exponent.poly.items() if monomial}
+    pieces = polynomials.without_constant(exponent.poly)
     whole = {from_poly({monomial: scale}): 1 for monomial, scale in pieces.items()}
     apart = {from_poly({monomial: 1}): scale for monomial, scale in pieces.items()}
     shape = from_poly(pieces)

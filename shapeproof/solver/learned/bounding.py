@@ -158,7 +158,7 @@ def shape_of(term: Term) -> tuple[Term, int]:
 
     The shape has no constant and a positive leading coefficient: `6 - 4*n` has the shape `n` and the scale -4.
     """
-    poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}
+    poly = polynomials.without_constant(term.poly)
     if not poly:
         return term, 0
     scale = polynomials.content(poly)

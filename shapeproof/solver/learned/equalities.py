@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.nodes import MEMORY
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
-from shapeproof.constraints.terms import FloorDiv, Symbol, Term, floor_div, from_poly, of_atom, symbol
+from shapeproof.constraints.terms import FloorDiv, Term, floor_div, from_poly, of_atom, symbol, symbol_in
 from shapeproof.solver.learned.substitution import substitute
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ class Solution:
     @property
     def symbol(self) -> str | None:
         """The solved symbol, if `left` is a symbol."""
-        match self.left:
-            case ((Symbol(name), 1),):
-                return name
-            case _:
-                return None
+        return symbol_in(self.left)
 
 
 def solve(term: Term, known: Knowledge) -> Solution | None:
@@ -72,20 +68,12 @@ def _without(term: Term, monomial: Monomial, coefficient: int) -> Term:
     return from_poly(polynomials.add(term.poly, {monomial: -coefficient})) * -coefficient
 
 
-def _is_symbol(monomial: Monomial) -> bool:
-    match monomial:
-        case ((Symbol(), 1),):
-            return True
-        case _:
-            return False
-
-
 def _linear(term: Term, known: Knowledge) -> Solution | None:
     """Solve for a symbol with coefficient 1 or -1 that occurs nowhere else: the symbol whose range is best implied."""
     candidates = [
         Solution(monomial, _without(term, monomial, coefficient))
         for monomial, coefficient in _unknowns(term)
-        if coefficient in (1, -1) and _is_symbol(monomial) and _is_alone(monomial, term)
+        if coefficient in (1, -1) and symbol_in(monomial) is not None and _is_alone(monomial, term)
     ]
     return min(candidates, key=lambda each: _cost(each, known), default=None)
 
@@ -139,7 +127,7 @@ def _divisible(term: Term, known: Knowledge) -> Solution | None:
     for monomial, coefficient in _unknowns(term):
         others = {each: value for each, value in term.monomials if each not in (monomial, UNIT)}
         modulus = gcd(*others.values())
-        if not _is_symbol(monomial) or abs(coefficient) == 1 or modulus < 2 or gcd(coefficient, modulus) != 1:
+        if symbol_in(monomial) is None or abs(coefficient) == 1 or modulus < 2 or gcd(coefficient, modulus) != 1:
             continue
         if any(polynomials.over(each, monomial) is not None for each in others):
             continue
@@ -157,7 +145,7 @@ def _rule(term: Term) -> Solution | None:
     The left side must outweigh every monomial of the right side, and must not occur in it.
     """
     for monomial, coefficient in _unknowns(term):
-        if coefficient in (1, -1) and not _is_symbol(monomial):
+        if coefficient in (1, -1) and symbol_in(monomial) is None:
             right = _without(term, monomial, coefficient)
             if _usable(monomial, right):
                 return Solution(monomial, right)
@@ -166,7 +154,7 @@ def _rule(term: Term) -> Solution | None:
 
 def _usable(left: Monomial, right: Term) -> bool:
     """True if replacing left by right terminates."""
-    if _is_symbol(left):
+    if symbol_in(left) is not None:
         return right.symbols.isdisjoint(left[0][0].symbols)
     return all(weight(left) > weight(other) for other in right.poly)
 

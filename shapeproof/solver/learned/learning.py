@@ -14,7 +14,7 @@ from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, 
 from shapeproof.constraints.meaning.intervals import Interval, hull
 from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.records.domain import ranges
-from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, floor_div, from_poly, modulo, symbol
+from shapeproof.constraints.terms import FloorDiv, Max, Min, Term, floor_div, from_poly, modulo, symbol, symbol_in
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
@@ -431,11 +431,8 @@ class _Learner:
 
 
 def _single_symbol(term: Term) -> str | None:
-    match [monomial for monomial in term.poly if monomial]:
-        case [((Symbol(name), 1),)]:
-            return name
-        case _:
-            return None
+    parts = [monomial for monomial in term.poly if monomial]
+    return symbol_in(parts[0]) if len(parts) == 1 else None
 
 
 def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:

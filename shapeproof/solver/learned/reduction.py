@@ -42,6 +42,7 @@ from shapeproof.constraints.terms import (
     Unknown,
     Where,
     apply,
+    bare,
     floor_div,
     from_poly,
     maximum,
@@ -69,11 +70,6 @@ _MOST_RIVALS = 12
 _LONGEST_GUESSED = 12
 _LONGEST_UNNESTED = 6
 _HIGHEST_UNNESTED = 3
-
-
-def bare(term: Term) -> Term:
-    """Return the term without its checks: equal wherever the term is defined."""
-    return from_poly(term.poly) if term.checks else term
 
 
 def settled(formula: Formula) -> Formula:

@@ -52,7 +52,7 @@ def remainder_in(shape: Term) -> Remainder | None:
     parts = {atom: (power, n) for monomial, n in shape.monomials for atom, power in monomial}
     match sorted(parts, key=lambda atom: isinstance(atom, FloorDiv)):
         case [Symbol(name) as size, FloorDiv(numerator, divisor) as quotient] if divisor.is_constant:
-            inside = {monomial: n for monomial, n in numerator.poly.items() if monomial}
+            inside = polynomials.without_constant(numerator.poly)
             modulus, (power, scale) = divisor.constant_value, parts[quotient]
             sign = inside.get(((size, 1),), 0)
             if len(inside) == 1 and abs(sign) == 1 and parts[size] == (1, 1) and (power, scale) == (1, -sign * modulus):
