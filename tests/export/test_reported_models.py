@@ -363,3 +363,20 @@ def test_a_mask_that_is_written_into_is_another_one():
 
     shapes = ({0: (n := Dim("n", min=1, max=9)), 1: n},)
     assert check(Asks(), (torch.randn(5, 5),), dynamic_shapes=shapes).status == "refuted"
+
+
+class _Given(_Decoding):
+    def forward(self, x, memory, mask):
+        return self.decoder(x, memory, tgt_mask=mask)
+
+
+def test_a_question_of_torchs_modules_about_data_is_shown_with_its_own_line():
+    """Who knows that line knows the way out: the decoder asks only where `tgt_is_causal` is left out."""
+    b, t = Dim("b", min=1, max=4), Dim("t", min=1, max=8)
+    shapes = ({0: b, 1: t}, {0: b, 1: Dim("s", min=1, max=8)}, {0: t, 1: t})
+    args = (torch.randn(2, 3, 8), torch.randn(2, 5, 8), torch.zeros(3, 3))
+    (found,) = check(_Given().eval(), args, dynamic_shapes=shapes).diagnostics
+    (note,) = (note for note in found.notes if "taken from data" in note.text)
+    assert found.id == "data-dependent"
+    assert "torch asks for it at torch/nn/modules/transformer.py" in note.text
+    assert "causal" in note.text.rpartition("transformer.py")[2]

@@ -42,9 +42,10 @@ def worded(error: ValidationError, document: Any) -> SpecError:
         case "too_short":
             return SpecError(f"{_dotted(path)} is empty", path)
         case "literal_error":
-            wanted = first["ctx"]["expected"]
-            hint = nearest(str(first["input"]), wanted.replace("'", "").replace(" or ", ", ").split(", "))
-            return SpecError(f"{_dotted(path)} must be {wanted}, but it is {_brief(first['input'])}{hint}", path)
+            valid = first["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+            return SpecError(
+                f"{_dotted(path)} cannot be {_brief(first['input'])}{nearest(str(first['input']), valid)}", path
+            )
         case _:
             wanted = " or ".join(_wanted(each) for each in errors if _present(each["loc"], document) == path)
             return SpecError(f"{_dotted(path)} must be {wanted}, but it is {_brief(first['input'])}", path)

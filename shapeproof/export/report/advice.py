@@ -15,6 +15,7 @@ from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.records.diagnostics import Help, Note
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.explore.demands.preconditions import left_by
@@ -132,9 +133,11 @@ def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str
 
 def _sources(required: Formula, trial: Trial, names: Mapping[str, str]) -> list[Note]:
     unnamed = sorted(name for name in required.symbols if name in trial.origins and name not in names)
-    places = [(name, trial.origins[name].user) for name in unnamed]
-    return [
-        Note(name, f"is taken from data at {line_text(user)}   {user.text}", user)
-        for name, user in places
-        if user is not None
-    ]
+    places = [(name, trial.origins[name]) for name in unnamed]
+    return [Note(name, _taken_at(each.user, each.framework), each.user) for name, each in places if each.user]
+
+
+def _taken_at(user: SourceLocation, torchs: SourceLocation | None) -> str:
+    """Say where a number is taken from data, and by which line of torch's modules, if any."""
+    within = f"; torch asks for it at {line_text(torchs)}   {torchs.text}" if torchs else ""
+    return f"is taken from data at {line_text(user)}   {user.text}{within}"

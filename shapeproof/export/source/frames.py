@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
@@ -23,6 +25,8 @@ from shapeproof.export.source.places import Place
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed libraries, in this environment or in another one on `sys.path` (a `.pth` file names one)."""
+_MODULES = os.path.join(TORCH, "nn", "")  # noqa: PTH118 - a Path has no separator at its end
+"""Where torch has its modules and their functions: these read data for the user, who has not seen their code."""
 _ENTRIES: set[CodeType] = set()
 _WRITTEN_BY_PROGRAMS = ("<eval_with_key>", "<frozen ", "<attrs generated", "<lambdifygenerated", "<__array_function__")
 """File names of generated code. Code run by `exec` or a notebook also has such a name, but the user wrote it."""
@@ -61,9 +65,11 @@ def run_again() -> str | None:
 
 
 def origin(operator: str | None) -> Place:
-    """Return the place where a number is read from data, with the expression of that number."""
-    user, framework = _frames(outwards())
-    return Place(location(user) if user else None, operator, framework, number=number_in(user) if user else None)
+    """Return the place where a number is read from data, with the expression of that number; torch's line if in nn."""
+    user, _ = _frames(outwards())
+    inner = itertools.takewhile(lambda frame: frame is not user, outwards())
+    read = next((location(frame) for frame in inner if frame.f_code.co_filename.startswith(_MODULES)), None)
+    return Place(location(user) if user else None, operator, read, number=number_in(user) if user else None)
 
 
 def model_frames() -> list[FrameType]:
