@@ -36,7 +36,7 @@ CHECKS_TO_STATE = 4
 """The most checks on data that are tried as help: each try explores the data side of the domain again."""
 
 EXTENT_POINTS = 32
-"""The number of points at which eager must raise before a condition is reported as the cause."""
+"""The points at which eager must raise before a condition is reported; a fourth for a check made on every path."""
 
 EXTENT_BOX = 2**12
 """A box of at most this many points is sampled evenly; of a larger box, the smallest points are run."""

@@ -67,7 +67,7 @@ def conclude(
     declared = _irredundant(inputs.domain.formulas)
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], inputs.budget))
-    enforced = [*_irredundant([*declared, *inferred]), *proved_where]
+    enforced = [*(_irredundant([*declared, *inferred]) if inferred else declared), *proved_where]
     inferring = (narrowing_note(each, inputs) for each in found.narrowings)
     notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
     notes += [SETTLED_FOR] if found.settled_for and inferred else []

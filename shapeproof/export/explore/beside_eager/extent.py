@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
@@ -24,6 +25,9 @@ from shapeproof.export.limits import EXTENT_POINTS, SMALL_POINTS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
+
+_EACH = 4
+"""Of the points, each fourth is run where a failure does not depend on the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Extent:
 
     def _of_raising(self, finding: Finding) -> Finding:
         """Name a condition under which eager raised wherever it was run."""
-        if self._raises_without(finding.requirement):
+        if self._raises_without(finding.requirement, 1 if self._on_one_path(finding.decision) else _EACH):
             return finding
         for whole in self._wholes(finding):
             joint = self._simple(whole)
@@ -111,19 +115,26 @@ class Extent:
         if left is not None:
             yield left
 
-    def _raises_without(self, required: Formula) -> bool:
-        """True if eager was run at points where the requirement fails or is undefined, and raised at all of them."""
-        return self._everywhere(
-            f.negate(f.conjunction(defined(required), required)), lambda point: self.eager.failure(point) is not None
-        )
+    def _on_one_path(self, decision: Decision) -> bool:
+        """True if a decision is asked on one path, as far as is known; false of a check that only checks precede."""
+        trial = self.found.main.trial
+        checks = {step.decision.taken for step in trial.steps if step.decision.kind is Kind.ASSERTED}
+        before = trial.facts_before(decision.formula).formulas
+        return not (decision.taken in checks and checks.issuperset(set(before).difference(trial.known.formulas)))
+
+    def _raises_without(self, required: Formula, each: int = 1) -> bool:
+        """True if eager raised wherever it was run: at points where the requirement fails or is undefined."""
+        failing = f.negate(f.conjunction(defined(required), required))
+        return self._everywhere(failing, lambda point: self.eager.failure(point) is not None, each)
 
     def _agrees(self, point: dict[str, int]) -> bool:
         return self.eager.compare(self.found.forms, point).agrees
 
-    def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool]) -> bool:
+    def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool], each: int = 1) -> bool:
         """True if there are points of a formula at which the model was run, and this was seen at all of them."""
         fitting = Fitting(self.eager.inputs, self.found.start)
-        near = fitting.among(itertools.islice(spread(self.domain.assuming(where), fitting.names), EXTENT_POINTS))
+        points = spread(self.domain.assuming(where), fitting.names)
+        near = fitting.among(itertools.islice(points, 0, EXTENT_POINTS, each))
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)
         return first is not None and all(map(seen, run))
