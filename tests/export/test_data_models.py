@@ -199,3 +199,18 @@ def test_a_number_of_results_that_depends_on_data_is_asked_about_with_a_check_th
     (found,) = report.diagnostics
     assert (found.id, found.line) == ("data-dependent", SplitsByData.forward.__code__.co_firstlineno + 1)
     assert "torch._check((x.shape[0] - 1)//k_item == 2)" in str(report)
+
+
+class AsksInEachCell(torch.nn.Module):
+    def forward(self, x, flag):
+        y = x.relu() if x.shape[0] > 6 else x.clamp(min=0)
+        return y * 2 if flag.item() > 0 else y
+
+
+def test_the_other_side_of_a_branch_on_data_is_looked_into_once():
+    """The fault: it was traced again in each cell of the sizes, and Longformer asks on its first line."""
+    example = torch.ones(8), torch.tensor(1)
+    report = check(AsksInEachCell(), example, dynamic_shapes=({0: Dim("n", min=2, max=9)}, None))
+    assert report.status == "refuted", str(report)
+    assert [each.id for each in report.diagnostics] == ["data-dependent", "undecided"]
+    assert report.statistics["traces"] == 7

@@ -171,6 +171,10 @@ class Explorer:
             cell.learn(narrowing.requirement)
         if find(f.TRUE, cell) is None:
             return
+        known_of_data = found.known_of_data(step.decision)
+        if known_of_data is not None:
+            found.add(replace(known_of_data, outside=outside))
+            return
         whole = narrowing_to(step.decision, outside, found, self._inputs)
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
             found.narrowings.append(whole)

@@ -198,6 +198,17 @@ class Exploration:
         """
         return decision.of_the_model and self._joined(decision)
 
+    def known_of_data(self, decision: Decision) -> Finding | None:
+        """Return the finding about a branch of the model on data, if its other side has been looked into elsewhere.
+
+        The model is not proved then, whatever other sizes show of that side.
+        """
+        for known in self.findings:
+            same = known.decision.taken is decision.taken and known.decision.where == decision.where
+            if same and known.outcome is Outcome.DATA and decision.of_the_model:
+                return known
+        return None
+
     def _joined(self, decision: Decision) -> bool:
         """Extend the finding about data that has the same cause by this decision; True if there is such a finding."""
         for index, known in enumerate(self.findings):
