@@ -12,7 +12,7 @@ import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -54,6 +54,11 @@ def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
 def size_expression(size: int | torch.SymInt) -> Any:
     """Return the sympy expression of a size."""
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def may_be_negative(number: Any) -> bool:
+    """True if a number is symbolic, and not known to be at least 0; nothing is recorded."""
+    return isinstance(number, torch.SymInt) and not statically_known_true(number >= 0)
 
 
 def value_range(bounds: Interval) -> ValueRanges[Any]:
