@@ -21,7 +21,7 @@ from torch.nn import functional
 from shapeproof.export.ops.shapes.shape_functions import each_dim
 from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
 from shapeproof.export.ops.written.statistics import combinations, corrcoef, cov, vander
-from shapeproof.export.shim.numbers.symbols import is_known
+from shapeproof.export.shim.numbers.symbols import may_be_negative
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
 
@@ -350,9 +350,7 @@ def _by_factor(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 def _perhaps_negative(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a dim is repeated by a symbolic count that is not known to be 0 or more."""
-    counts = leaves(args[1:])
-    unknown = (isinstance(count, torch.SymInt) and not is_known(count >= 0) for count in counts)
-    return not kwargs and any(unknown)
+    return not kwargs and any(map(may_be_negative, leaves(args[1:])))
 
 
 def _as_ranked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -54,6 +54,11 @@ def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
     return value.node.expr
 
 
+def may_be_negative(number: Any) -> bool:
+    """True if a number is symbolic, and not known to be at least 0; nothing is recorded."""
+    return isinstance(number, torch.SymInt) and not statically_known_true(number >= 0)
+
+
 def value_range(bounds: Interval) -> ValueRanges[Any]:
     """Return bounds as torch's value range."""
     return ValueRanges(
@@ -102,11 +107,6 @@ def is_unbacked(free: sympy.Symbol) -> bool:
 def about_data(size: int | torch.SymInt) -> bool:
     """True if a size depends on data: it has an unbacked symbol."""
     return isinstance(size, torch.SymInt) and bool(data_symbols(size))
-
-
-def is_known(condition: Any) -> bool:
-    """True if a condition is known to hold at all sizes; it becomes no question."""
-    return statically_known_true(condition)
 
 
 def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[Any]:
