@@ -178,7 +178,7 @@ def run(step: dis.Instruction, stack: list[Any], look: Look) -> bool:
             stack.append(stack[-arg] if len(stack) >= arg else UNKNOWN)
         case "BINARY_OP" if len(stack) > 1 and isinstance(stack[-2], InPlaceOf):
             stack[-2:] = [look(stack[-2].name)]
-        case "PUSHNULL":
+        case "PUSH_NULL":
             stack.append(NULL)
         case "LOAD_ATTR" | "LOAD_METHOD" as name:
             method = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1)

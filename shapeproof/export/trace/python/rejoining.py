@@ -284,7 +284,7 @@ class _Side:
             case "LOAD_ATTR" | "LOAD_METHOD" as name:
                 called = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((step.arg or 0) & 1))
                 self._push(_attribute(self._pop(), step.argval), marked=called)
-            case "PUSHNULL":
+            case "PUSH_NULL":
                 self.stack.append(NULL)
             case "POP_TOP":
                 self._pop()
