@@ -27,7 +27,7 @@ from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.syntax.text import parse_formula
 
 NETS = """
-import os, resource, signal, subprocess, sys
+import hashlib, os, resource, signal, subprocess, sys
 
 def crash():
     print("first\\n\\x1b[31mlast words", file=sys.stderr, flush=True)
@@ -62,6 +62,15 @@ def babbles():
     for descriptor in range(3, 256):
         try:
             os.write(descriptor, b"proved\\n" * 99)
+        except OSError:
+            pass
+    return built()
+
+def forges():
+    deep = "[" * 20000
+    for descriptor in range(3, 256):
+        try:
+            os.write(descriptor, f"{hashlib.sha256(deep.encode()).hexdigest()} {deep}\\n".encode())
         except OSError:
             pass
     return built()
@@ -126,6 +135,7 @@ FAULTS = {
     "escapes": "`nets:escapes` cannot be called: OSError: gone",
     "closes": "the process ended with status 1 before there was a verdict",
     "babbles": "the process garbled its answer",
+    "forges": "the process garbled its answer",
     "full": "`nets:full` cannot be called: OSError: [Errno 28] No space left on device",
 }
 """Each with how its sentence begins."""
@@ -241,7 +251,7 @@ def test_a_model_that_goes_wrong_fails_alone_with_one_sentence_and_its_own_lines
     for name, sentence in FAULTS.items() | {("hangs", "the process was ended: there was no verdict within 2 s")}:
         first, *frames = found[name]["text"].splitlines()
         assert first.startswith(sentence)
-        assert frames or name in {"killed", "dies_with_a_child", "closes", "babbles", "hangs"}
+        assert frames or name in {"killed", "dies_with_a_child", "closes", "babbles", "forges", "hangs"}
         assert all(frame.startswith("  --> nets.py:") for frame in frames)
 
 

@@ -446,8 +446,10 @@ def test_a_power_of_math_is_one_of_floats(forward):
     [
         lambda x, y: max(x.sum(), y.sum()),
         lambda x, y: min([x.sum(), y.sum(), x.mean()]),
+        lambda x, y: max(each.sum() for each in (x, y)),
+        lambda x, y: min(torch.stack([x.sum(), y.sum()])) * 2,
     ],
-    ids=["max", "min of a list"],
+    ids=["max", "min of a list", "max of a generator", "min of a tensor"],
 )
 def test_the_larger_of_two_tensors_is_pythons(forward):
     """`max(8.0, nan)` is 8.0, and `max(nan, 8.0)` is nan: torch's exporter makes both nan."""

@@ -7,7 +7,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-from tests.agreement import agree
+from tests.agreement import agree, is_true_of
 
 N = Dim("n", min=0, max=6)
 
@@ -102,3 +102,26 @@ DIFFERS = [
 def test_a_branch_with_an_effect_counts_though_a_result_has_no_elements(forward):
     report = check(model_of(forward), (torch.randn(3, 4),), dynamic_shapes=({0: N},))
     assert report.status in {"refuted", "undecided"}, str(report)
+
+
+def test_a_number_has_an_element_along_its_dim():
+    """The dim 0 of a tensor of one number, which has no sizes."""
+    mod = model_of(lambda x: x.sum() if x.shape[0] == 0 else x.sum().max(0).values)
+    report = check(mod, (torch.randn(3, 4),), dynamic_shapes=({0: N},))
+    assert is_true_of(report, mod, [(torch.randn(n, 4),) for n in range(7)])
+
+
+def resizes_an_image_without_pixels(x, w):
+    """Eager raises where `x` has rows and `w` three; the program may not do so where `x` has none."""
+    rows = (w.shape[0] - 3) * (w.shape[0] - 3) + x.shape[0]
+    if x.shape[0] == 0:
+        return x.new_zeros(0, 1, 3, 2)
+    image = x[:, None, None, :].expand(x.shape[0], 1, rows, 4)
+    return torch.nn.functional.interpolate(image, size=(3, 2), mode="bilinear")
+
+
+def test_an_operator_whose_kernel_alone_asks_for_elements_counts():
+    mod = model_of(resizes_an_image_without_pixels)
+    report = check(mod, (torch.randn(2, 4), torch.randn(2)), dynamic_shapes=({0: N}, {0: Dim("m", min=1, max=6)}))
+    assert report.status in {"refuted", "undecided"}, str(report)
+    assert is_true_of(report, mod, [(torch.randn(n, 4), torch.randn(m)) for n in (0, 2) for m in (2, 3)])

@@ -68,7 +68,9 @@ class Repeated(torch.nn.Module):
 
 REPEATED = {
     "repeat": lambda x, k: x.repeat(k - 1, 1),
+    "repeat by name": lambda x, k: x.repeat(repeats=(k - 1, 1)),
     "tile": lambda x, k: torch.tile(x, (k, 1)),
+    "tile by name": lambda x, k: torch.tile(dims=(k, 1), input=x),
     "classes": lambda x, k: torch.nn.functional.one_hot(x[:, 0].long(), k),
 }
 

@@ -93,6 +93,7 @@ def as_plain(ran, sym, value):
 IDLE = (
     "r = t and none is not None",
     "r = t and off()",
+    "no = off\n r = t and no()",
     "while t: break",
     "r = 1 if t or yes else 2",
     "r = two if t and two == 3 else none",

@@ -74,6 +74,11 @@ def passed(x):
     ensure(x.dim() == 2, f"got {x.shape[0]}")
 
 
+def passed_to_a_local_name(x):
+    check_that = ensure
+    check_that(x.dim() == 2, f"got {x.shape}")
+
+
 def passed_by_name(x):
     ensure(x.dim() == 2, message=f"got {x.shape[0]}")
 
@@ -112,6 +117,7 @@ SAID = [
     asserted,
     asserted_by_name,
     passed,
+    passed_to_a_local_name,
     passed_by_name,
     passed_from_a_function,
     passed_from_a_generator,

@@ -145,7 +145,7 @@ class TakenApart:
             others = (other.decision.taken if other is not step else step.flipped for other in steps)
             yield from ((step, point) for point in self._points(trial.known.assuming(*others), trial.point))
         for step in steps:
-            yield from ((step, point) for point in self._points(step.given.assuming(step.flipped), trial.point))
+            yield from ((step, point) for point in self._points(step.beyond, trial.point))
 
     def _data(self, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield inputs with other data; an answer about data cannot be chosen directly."""

@@ -155,7 +155,7 @@ class MainProgram:
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
         """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
-        others = (self._attempts.sizes.generic(step.given.assuming(step.flipped)) for step in failed.trial.steps)
+        others = (self._attempts.sizes.generic(step.beyond) for step in failed.trial.steps)
         points = [self._attempts.sizes.smallest(domain), *others]
         for point in reversed(points):
             other = self._attempts.at(domain, point, self._oblivious) if point is not None else failed

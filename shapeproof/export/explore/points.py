@@ -53,7 +53,7 @@ class Sizes:
         Facts that share history may have learned about other symbols too.
         """
         point = generic(facts, sorted(self.declared))
-        spoken_of = self.declared.union(*(formula.symbols for formula in facts.formulas))
+        spoken_of = self.declared | facts.history.symbols
         return {name: point[name] for name in point if name in spoken_of} if isinstance(point, dict) else None
 
     def smallest(self, facts: Facts) -> dict[str, int] | None:

@@ -163,26 +163,26 @@ def pixel_unshuffle(x: torch.Tensor, downscale_factor: int) -> torch.Tensor:
     return x.clone()
 
 
-def repeat(x: torch.Tensor, *repeats: Any) -> torch.Tensor:
+def repeat(x: torch.Tensor, *repeats: Any, **named: Any) -> torch.Tensor:
     """As Tensor.repeat, which repeats an empty dim a negative number of times; torch's fake does not.
 
     >>> [repeat(torch.ones(n, 2), k, 1).shape for n, k in ((2, 3), (0, -1))]
     [torch.Size([6, 2]), torch.Size([0, 2])]
     """
-    counts = leaves(repeats)
+    counts = leaves((repeats, named))
     for size, count in zip((1,) * (len(counts) - x.dim()) + x.shape, counts, strict=True):
         torch._check(size * count >= 0, lambda: "a dim is repeated a negative number of times")  # noqa: SLF001
     return x.repeat([torch.sym_max(count, 0) for count in counts])
 
 
-def tile(x: torch.Tensor, *dims: Any) -> torch.Tensor:
+def tile(input: torch.Tensor, *dims: Any, **named: Any) -> torch.Tensor:  # noqa: A002 - torch's name
     """As torch.tile: `repeat`, where counts that are left out are 1.
 
     >>> tile(torch.ones(2, 0), -1).shape
     torch.Size([2, 0])
     """
-    counts = leaves(dims)
-    return repeat(x, [1] * (x.dim() - len(counts)) + counts)
+    counts = leaves((dims, named))
+    return repeat(input, [1] * (input.dim() - len(counts)) + counts)
 
 
 def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -350,12 +350,12 @@ def _by_factor(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 def _perhaps_negative(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a dim is repeated by a symbolic count that is not known to be 0 or more."""
-    return not kwargs and any(map(may_be_negative, leaves(args[1:])))
+    return any(map(may_be_negative, leaves((args[1:], kwargs))))
 
 
 def _as_ranked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """The same, where there is a count for each dim."""
-    return _perhaps_negative(args, kwargs) and len(leaves(args[1:])) >= args[0].dim()
+    return _perhaps_negative(args, kwargs) and len(leaves((args[1:], kwargs))) >= args[0].dim()
 
 
 def _of_real_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

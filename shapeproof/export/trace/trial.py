@@ -64,6 +64,11 @@ class Step:
         """True if torch has a fallback for the question and the trace took the other answer."""
         return self.fallback is not None and self.decision.outcome != self.fallback
 
+    @property
+    def beyond(self) -> Facts:
+        """What holds of the inputs that leave the trial at this step."""
+        return self.given.assuming(self.flipped)
+
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:

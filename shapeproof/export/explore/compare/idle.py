@@ -3,6 +3,9 @@
 `if x.shape[0] == 0: return x.new_zeros(0, 5)` is what a program without this branch does, too: a tensor without
 elements is its sizes, dtype and device. Only a gradient tells how it was computed: that of a parameter is zeros in one
 program, and None in the other.
+
+Some kernels raise where there is no element along a dim, and their fakes do not. A run at one point of the region shows
+it for all, if each dim has elements everywhere on the region, or has one size.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.layouts import Sizes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import leaves
@@ -20,7 +24,11 @@ from shapeproof.export.trace.checks.failures import may_fail
 
 
 class Valued(Protocol):
-    """A program on a region: the fake value of a node, and the value of a size that has a single one there."""
+    """A program on a region: the fake value of a node, and what is known of sizes there."""
+
+    @property
+    def sizes(self) -> Sizes:
+        """Answers to questions about sizes on the region."""
 
     def value(self, node: torch.fx.Node) -> Any:
         """Return the fake value of a node."""
@@ -64,5 +72,14 @@ def _is_harmless(node: torch.fx.Node, there: Valued) -> bool:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), there.value)
     if known.needs_element == "dim":
         named = schemas.by_name(target, args, kwargs)
-        return (there.one_value(named["self"].shape[named["dim"]]) or 0) > 0
-    return not may_fail(target, args, kwargs, symbols.about_data)
+        sizes = named["self"].shape
+        return not sizes or (there.one_value(sizes[named["dim"]]) or 0) > 0  # a number is an element
+    return not may_fail(target, args, kwargs, symbols.about_data) and _is_same_everywhere(target, (args, made), there)
+
+
+def _is_same_everywhere(target: Any, tensors: Any, there: Valued) -> bool:
+    """True if an operator that looks at sizes finds no elements along the same dims at all points of a region."""
+    if torch.Tag.pointwise in target.tags or schemas.is_view_operator(target, pure=True):
+        return True
+    sizes = (size for each in leaves(tensors) if isinstance(each, torch.Tensor) for size in each.shape)
+    return all(there.one_value(size) is not None or there.sizes.at_least(size, 1) for size in sizes)

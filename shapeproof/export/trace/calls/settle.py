@@ -139,7 +139,7 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
     sizes = Sizes(call.read, lambda formula: implied(formula, again.region))
     if not _same([*call.operands, *call.result], [*operands, *result], sizes):
         return None
-    return [step.given.assuming(step.flipped) for step in again.steps]
+    return [step.beyond for step in again.steps]
 
 
 def _same(mine: Sequence[Any], others: Sequence[Any], sizes: Sizes) -> bool:

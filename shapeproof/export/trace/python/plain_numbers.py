@@ -63,13 +63,15 @@ _PYTHONS = {"min": min, "max": max}
 def _least(*args: Any, **kwargs: Any) -> Any:
     if _are_ratios(args, kwargs):
         return torch.sym_min(*args)
-    return _of_tensors("min", operator.lt, args, kwargs) if _has_tensor(args) else min(*args, **kwargs)
+    given = _listed(args)
+    return _of_tensors("min", operator.lt, given, kwargs) if _has_tensor(given) else min(*given, **kwargs)
 
 
 def _largest(*args: Any, **kwargs: Any) -> Any:
     if _are_ratios(args, kwargs):
         return torch.sym_max(*args)
-    return _of_tensors("max", operator.gt, args, kwargs) if _has_tensor(args) else max(*args, **kwargs)
+    given = _listed(args)
+    return _of_tensors("max", operator.gt, given, kwargs) if _has_tensor(given) else max(*given, **kwargs)
 
 
 def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -78,13 +80,18 @@ def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
 
 
+def _listed(args: Sequence[Any]) -> Sequence[Any]:
+    """Return the arguments of `min` or `max`, a single one as a list: an iterator gives its values once."""
+    return args if len(args) != 1 else (list(args[0]),)
+
+
 def _has_tensor(args: Sequence[Any]) -> bool:
     return any(isinstance(value, torch.Tensor) for value in _compared(args))
 
 
 def _compared(args: Sequence[Any]) -> Sequence[Any]:
     """Return the values that `min` or `max` compares."""
-    return args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
+    return args[0] if len(args) == 1 else args
 
 
 def _of_tensors(name: str, better: Callable[[Any, Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
