@@ -58,7 +58,7 @@ def _len(value: Any) -> Any:
 
 
 _PYTHONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "pow": math.pow}
-"""Python's own. Torch's exporter replaces them: its `max` of two tensors is NaN where one is, its power is of integers."""
+"""Python's own. Torch's exporter replaces them: its `max` of two tensors is NaN where one is, its power of integers."""
 
 
 def _least(*args: Any, **kwargs: Any) -> Any:
