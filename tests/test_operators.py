@@ -204,7 +204,7 @@ def test_operators_of_a_spec_are_checked(tmp_path, monkeypatch):
     [
         (SPEC.replace("dims = [", "dimz = [", 1), "`operators.right.inputs.x.dimz` is not a key of a spec"),
         (SPEC.replace('"n", 2', '"m", 2', 1), "'m' names `m`, which is not among the dims"),
-        (SPEC.replace("refuted", "fine"), "`operators.odd.expect` must be"),
+        (SPEC.replace("refuted", "fine"), "`operators.odd.expect` cannot be 'fine'; there are proved, agrees"),
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence(tmp_path, text, message):

@@ -44,7 +44,7 @@ def traced(mod: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> 
     inputs = declare(mod, args, None, dynamic_shapes)
     facts = inputs.facts()
     declared = sorted(inputs.domain.symbols)
-    point = generic(facts, declared, frozenset())
+    point = generic(facts, declared)
     assert isinstance(point, dict)
     sizes = {name: point[name] for name in declared}
     trial = Trial(facts, sizes, data=lambda name: name not in sizes)
