@@ -409,7 +409,8 @@ def is_a_counterexample(program, diagnostic, *, several):
     """Whether at a witness eager raises, or one program, the one of the example, cannot serve.
 
     It cannot if eager takes another way through its source than at the example, has results of other ranks (a consumer
-    compiles for those that are noted), or does otherwise than what it did at the example, recorded.
+    compiles for those that are noted), or does otherwise than what it did at the example, recorded. An example without
+    elements is served by programs recorded elsewhere, too.
     """
     if several and diagnostic.id == "many-programs":
         return True
@@ -417,10 +418,18 @@ def is_a_counterexample(program, diagnostic, *, several):
     assert sizes in program.box
     if several or sizes in program.raising:
         return sizes in program.raising
-    mod, there, example = program.model, program.inputs(sizes), program.inputs(program.example)
-    if lines_run(mod, there) != lines_run(mod, example) or ranks(mod, there) != ranks(mod, example):
+    example = program.inputs(program.example)
+    is_empty = any(isinstance(each, torch.Tensor) and each.numel() == 0 for each in example)
+    points = [each for each in program.box if each not in program.raising] if is_empty else [program.example]
+    return any(is_not_served(program, sizes, at) for at in points)
+
+
+def is_not_served(program, sizes, at):
+    """Whether eager does otherwise than at another point of the box."""
+    mod, there, elsewhere = program.model, program.inputs(sizes), program.inputs(at)
+    if lines_run(mod, there) != lines_run(mod, elsewhere) or ranks(mod, there) != ranks(mod, elsewhere):
         return True
-    recorded = torch.fx.experimental.proxy_tensor.make_fx(mod, tracing_mode="real")(*program.inputs(program.example))
+    recorded = torch.fx.experimental.proxy_tensor.make_fx(mod, tracing_mode="real")(*program.inputs(at))
     return not agree(mod, recorded, program.inputs(sizes))
 
 
