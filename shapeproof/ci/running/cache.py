@@ -2,6 +2,8 @@
 
 An entry is a digest, a line feed, and JSON with this digest. A doubtful entry counts as absent: one that cannot be
 read, belongs to another job, or does not list its sources.
+
+Most models share the same installed files. Their digests are in a separate file, named by its own digest.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from pydantic import TypeAdapter
 
@@ -28,11 +29,12 @@ FOLDER = ".shapeproof"
 class _Entry:
     job: Job
     answer: Answer
-    """With the digests of installed files among its sources."""
-    format: Literal[2]
+    installed: str
+    """The digest of the list of installed files; the list's file is named after it."""
 
 
 _ENTRY = TypeAdapter(_Entry)
+_SOURCES = TypeAdapter(Sources)
 
 
 def remember(job: Job, answer: Answer) -> None:
@@ -45,8 +47,11 @@ def remember(job: Job, answer: Answer) -> None:
         folder.mkdir(exist_ok=True)
         if not (folder / ".gitignore").exists():
             write_whole(folder / ".gitignore", "*\n")
-        whole = replace(answer, sources=answer.sources | installed, installed={})
-        body = to_json(_ENTRY, _Entry(job.question, whole, 2))
+        text = to_json(_SOURCES, installed)
+        name = sha256(text)
+        if not _is_whole(folder / f"{name}.installed", name):
+            write_whole(folder / f"{name}.installed", text)
+        body = to_json(_ENTRY, _Entry(job.question, replace(answer, installed={}), name))
         write_whole(_path(job), f"{sha256(body)}\n{body}")
 
 
@@ -56,7 +61,7 @@ class Recall:
     def __init__(self, changed: AbstractSet[str], here: Mapping[str, str]) -> None:
         """`changed` are the real paths of files that differ from the revision, `here` the current versions."""
         self._changed, self._here = changed, here
-        self._now: dict[str, str] = {}
+        self._installed: dict[Path, bool] = {}
 
     def result(self, job: Job) -> Result | None:
         """Return the verdict of an earlier run if it still holds and depends on no changed file."""
@@ -69,8 +74,9 @@ class Recall:
         ):
             return None
         sources = entry.answer.sources
-        touched = bool(self._changed) and any(map(self._is_touched, sources))
-        return entry.answer.result if not touched and self._holds(sources) else None
+        if any(self._is_touched(path) for path in sources) or not _holds(sources):
+            return None
+        return entry.answer.result if self._is_installed(job, entry.installed) else None
 
     def _is_touched(self, path: str) -> bool:
         """True if the file changed or lies in a changed folder (git lists a submodule as a whole)."""
@@ -79,9 +85,15 @@ class Recall:
         real = os.path.realpath(path)
         return real in self._changed or any(str(folder) in self._changed for folder in Path(real).parents)
 
-    def _holds(self, sources: Sources) -> bool:
-        self._now |= {key: _now(key) for key in sources.keys() - self._now.keys()}
-        return all(self._now[key] == known for key, known in sources.items())
+    def _is_installed(self, job: Job, name: str) -> bool:
+        path = Path(job.root, FOLDER, f"{name}.installed")
+        if path not in self._installed:
+            self._installed[path] = _is_whole(path, name) and _holds(_parsed_sources(path))
+        return self._installed[path]
+
+
+def _holds(sources: Mapping[str, str]) -> bool:
+    return all(_now(path) == known for path, known in sources.items())
 
 
 def _now(key: str) -> str:
@@ -95,6 +107,18 @@ def _read(job: Job) -> _Entry | None:
         return from_json(_ENTRY, body) if known == sha256(body) else None
     except (OSError, ValueError, RecursionError):
         return None
+
+
+def _parsed_sources(path: Path) -> Sources:
+    try:
+        return from_json(_SOURCES, read_bounded(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _is_whole(path: Path, name: str) -> bool:
+    """True if the file's digest is its name."""
+    return digest(str(path)) == name
 
 
 def _path(job: Job) -> Path:
