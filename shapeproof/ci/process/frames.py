@@ -43,7 +43,6 @@ class Frames:
 
         Raises:
             GarbledError: the bytes are no message.
-            ValueError: they are one that was forged.
         """
         self._left += data
         if len(self._left) > MOST:
@@ -85,7 +84,10 @@ def _message(line: bytes) -> Any:
     known, _, body = line.partition(b" ")
     if known != sha256(body).encode():
         raise GarbledError
-    return json.loads(body)
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):  # it was forged
+        raise GarbledError from None
 
 
 def _identity(descriptor: int) -> tuple[int, int]:

@@ -88,7 +88,7 @@ class Worker:
             write_all(self._questions, frame(JOB.dump_python(self._job)))
         try:
             found = self._heard(progress)
-        except (GarbledError, ValueError, RecursionError, KeyError, TypeError):  # pydantic raises ValueErrors
+        except (GarbledError, ValueError, KeyError, TypeError):  # pydantic's ValidationError is a ValueError
             return self._failed(f"the process garbled its answer{self._last_words()}")
         if found is not None:
             return found
