@@ -61,18 +61,21 @@ _PYTHONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "pow": mat
 """Python's own. Torch's exporter replaces them: its `max` of two tensors is NaN where one is, its power of integers."""
 
 
-def _least(*args: Any, **kwargs: Any) -> Any:
-    if _are_ratios(args, kwargs):
-        return torch.sym_min(*args)
-    given = _listed(args)
-    return _of_tensors("min", operator.lt, given, kwargs) if _has_tensor(given) else min(*given, **kwargs)
+def _extreme(name: str, of_ratios: Callable[..., Any], better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Make `min` or `max`, which takes symbolic numbers, too."""
 
+    def extreme(*args: Any, **kwargs: Any) -> Any:
+        if _are_ratios(args, kwargs):
+            return of_ratios(*args)
+        values = list(args[0]) if len(args) == 1 else args  # an iterator gives its values once
+        given = (values,) if len(args) == 1 else args
+        if not any(isinstance(value, torch.Tensor) for value in values):
+            return getattr(builtins, name)(*given, **kwargs)
+        if kwargs or not _are_numbers(values):
+            return _PYTHONS[name](*given, **kwargs)
+        return functools.reduce(lambda found, each: torch.where(better(each, found), each, found), values)
 
-def _largest(*args: Any, **kwargs: Any) -> Any:
-    if _are_ratios(args, kwargs):
-        return torch.sym_max(*args)
-    given = _listed(args)
-    return _of_tensors("max", operator.gt, given, kwargs) if _has_tensor(given) else max(*given, **kwargs)
+    return extreme
 
 
 def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -81,27 +84,14 @@ def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
 
 
-def _listed(args: Sequence[Any]) -> Sequence[Any]:
-    """Return the arguments of `min` or `max`, a single one as a list: an iterator gives its values once."""
-    return args if len(args) != 1 else (list(args[0]),)
-
-
-def _has_tensor(args: Sequence[Any]) -> bool:
-    return any(isinstance(value, torch.Tensor) for value in _compared(args))
-
-
-def _compared(args: Sequence[Any]) -> Sequence[Any]:
-    """Return the values that `min` or `max` compares."""
-    return args[0] if len(args) == 1 else args
-
-
-def _of_tensors(name: str, better: Callable[[Any, Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return what Python's `min` or `max` does: a question about data, but for tensors of one dtype with one number."""
-    values = _compared(args)
+def _are_numbers(values: Sequence[Any]) -> bool:
+    """True for tensors of one dtype with one number each: which of any others is returned is a question about data."""
     tensors = all(isinstance(each, torch.Tensor) and each.dim() == 0 for each in values)
-    if kwargs or not tensors or len({each.dtype for each in values}) > 1:
-        return _PYTHONS[name](*args, **kwargs)
-    return functools.reduce(lambda found, each: torch.where(better(each, found), each, found), values)
+    return tensors and len({each.dtype for each in values}) == 1
+
+
+_least = _extreme("min", torch.sym_min, operator.lt)
+_largest = _extreme("max", torch.sym_max, operator.gt)
 
 
 def _round(number: Any, ndigits: Any = None) -> Any:
