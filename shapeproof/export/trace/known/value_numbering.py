@@ -71,9 +71,10 @@ class Numbering:
             self._unlike += 1
             return
         ordered = known_of(func).moves and self._are_ordered(func, args, kwargs)
-        for index, result in enumerate(results):
-            if isinstance(result, torch.Tensor):
-                call = self._call(func, args, kwargs, result)
+        made = [(index, result) for index, result in enumerate(results) if isinstance(result, torch.Tensor)]
+        if made:
+            call = self._call(func, args, kwargs, made[0][1])
+            for index, result in made:
                 self._note(result, self._by_call.setdefault((index, call), next(self._fresh)))
                 self._ordered |= {self.of(result)} if ordered else set()
         if _counts(func, args, results):
