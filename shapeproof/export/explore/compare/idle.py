@@ -10,6 +10,7 @@ it for all, if each dim has elements everywhere on the region, or has one size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -41,11 +42,10 @@ def idle(graph: torch.fx.Graph, there: Valued) -> frozenset[torch.fx.Node]:
     """Return the calls of a graph without effect on a region."""
     found: set[torch.fx.Node] = set()
     for node in reversed(graph.nodes):
-        if not _is_harmless(node, there):
-            continue
+        made = leaves(there.value(node))
         written = [there.value(each) for each in nodes.changed_operands(node)]
-        made = [*leaves(there.value(node)), *written]
-        if all(has_none(each, there) for each in made) or (not written and found.issuperset(node.users)):
+        unread = not written and found.issuperset(node.users)
+        if (unread or all(has_none(each, there) for each in (*made, *written))) and _is_harmless(node, made, there):
             found.add(node)
     return frozenset(found)
 
@@ -56,10 +56,9 @@ def has_none(tensor: Any, there: Valued) -> bool:
     return strided and any(there.one_value(size) == 0 for size in tensor.shape)
 
 
-def _is_harmless(node: torch.fx.Node, there: Valued) -> bool:
+def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Valued) -> bool:
     """True if a call makes tensors, writes elements at most, and neither raises nor draws random numbers."""
     target: Any = node.target
-    made = leaves(there.value(node))
     if schemas.schema_of(target) is None or not made or node.meta.get("unbacked_bindings"):
         return False
     known = known_of(target)
