@@ -105,11 +105,9 @@ class Judge:
         outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
         return Finding(outcome, step.decision, point, wrong.sentence)
 
-    def disagreement(
-        self, forms: Sequence[replay.Form], point: dict[str, int], *, calls: int = 1
-    ) -> replay.Replay | None:
+    def disagreement(self, forms: Sequence[replay.Form], point: dict[str, int]) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
-        result = self._eager.compare(forms, point, calls=calls)
+        result = self._eager.compare(forms, point)
         return None if result.agrees else result
 
     def of_trace(self, step: Step, cell: Facts, there: Traced, found: Exploration) -> Finding | None:

@@ -35,6 +35,7 @@ def while_the_model_runs(watch: TorchFunctionMode) -> Iterator[None]:
 
     It is not called while torch makes the fakes of the parameters, which takes some eighty calls for each.
     """
+
     @contextlib.contextmanager
     def both() -> Iterator[None]:
         with watch, _NonStrictTorchFunctionHandler():
