@@ -148,7 +148,11 @@ class Facts:
     ) -> None:
         self.budget = budget or Budget()
         self.ledger = ledger or current_ledger()
-        self._state = _State().then(list(formulas), self.budget)
+        told = tuple(formulas)
+        key, begun = (Facts, told, self.budget), self.ledger.memo
+        if key not in begun:
+            begun[key] = _State().then(list(told), self.budget)
+        self._state: _State = begun[key]
 
     # learning
 
