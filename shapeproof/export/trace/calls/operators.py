@@ -161,7 +161,8 @@ class _Operation:
         self._repeatable = schemas.is_repeatable(func)
         self._gives_its_operand = self._changes and env.trial.in_place and _is_its_operand(env, func, *arguments)
         if self._repeatable and self._changes and not self._gives_its_operand:
-            self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
+            mutated = _tensors(schemas.written(func, *arguments))
+            self._repeatable = all(getattr(each, "constant", None) is None for each in mutated)
             self.arguments = self._aliased()
 
     def _aliased(self) -> Any:
