@@ -94,7 +94,7 @@ class Operators:
         self.switches.note(func)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
-        operation = _Operation(self._env, func, (args, kwargs), self._ruled(call))
+        operation = _Operation(self._env, func, (args, kwargs), self._ruled(call), recorded=True)
         with self._env.running(func, args, kwargs), bounds_refused(func):
             check_numbers(func, args, kwargs, self._equal)
             given = self._repeated(operation)
@@ -126,7 +126,7 @@ class Operators:
             return args[0]
         run = self._ruled(run)
         part = self._env.innermost is not None
-        operation = None if part else _Operation(self._env, func, (args, kwargs), run)
+        operation = None if part else _Operation(self._env, func, (args, kwargs), run, recorded=False)
         with self._env.running(func, args, kwargs), bounds_refused(func):
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
@@ -152,8 +152,8 @@ class Operators:
 class _Operation:
     """An operator about to be run; operands that it may mutate are kept as they were, so that it can be run again."""
 
-    def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run) -> None:
-        self._env, self._func, self.arguments, self._run = env, func, arguments, run
+    def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run, *, recorded: bool) -> None:
+        self._env, self._func, self.arguments, self._run, self._recorded = env, func, arguments, run, recorded
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
@@ -161,7 +161,8 @@ class _Operation:
         self._repeatable = schemas.is_repeatable(func)
         self._gives_its_operand = self._changes and env.trial.in_place and _is_its_operand(env, func, *arguments)
         if self._repeatable and self._changes and not self._gives_its_operand:
-            self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
+            mutated = _tensors(schemas.written(func, *arguments))
+            self._repeatable = all(getattr(each, "constant", None) is None for each in mutated)
             self.arguments = self._aliased()
 
     def _aliased(self) -> Any:
@@ -217,7 +218,8 @@ class _Operation:
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
             key = (self.key, self._key(values), *sharing(values))
-            made = settle.Call(key, self.operands, found, self._again, self._env.read)
+            either = self._recorded and known_of(self._func).alias_or_copy
+            made = settle.Call(key, self.operands, found, self._again, self._env.read, either)
             settle.settle(self._env.trial, first, known, made, recalled if self._is_plain else None)
 
     def _is_the_same_everywhere(self, result: Any) -> bool:

@@ -18,6 +18,8 @@ Laws:
   same sizes again; torch remembers these with the operand.
 - A forgotten decision may have been a question about a layout, whose answer the tensor remembers. If the model reads a
   layout afterwards, the induction fails: `Trial.doubtful`.
+- An operator that shares with its operand or copies it (`reshape`) may do one here and the other there. Only a program
+  that writes into one of the two can tell: it is traced again, and nothing is settled in place (`Traced.doubtful`).
 
 Decisions outside an operator (in Python code, or in decompositions that emit other nodes) are not handled here.
 """
@@ -55,6 +57,7 @@ class Call:
         again: runs the operator again on fresh aliases of the original operands and returns the aliases and the result.
             It raises where the operator raises or takes sizes from data.
         read: returns the term of a size, a stride or an offset.
+        alias_or_copy: True if the graph records an operator that shares with its operand or copies it, by sizes.
     """
 
     key: Hashable
@@ -62,6 +65,7 @@ class Call:
     result: Sequence[Any]
     again: Callable[[Trial], tuple[Sequence[torch.Tensor], Sequence[Any]]]
     read: Callable[[int | torch.SymInt], Term]
+    alias_or_copy: bool
 
 
 def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled | None = None) -> None:
@@ -137,19 +141,15 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
     if any(map(_is_check, again.steps)):
         return None
     sizes = Sizes(call.read, lambda formula: implied(formula, again.region))
-    if not _same([*call.operands, *call.result], [*operands, *result], sizes):
+    mine, others = [*call.operands, *call.result], [*operands, *result]
+    if not _same(mine, others, sizes) or not (call.alias_or_copy or sharing(mine) == sharing(others)):
         return None
     return [step.beyond for step in again.steps]
 
 
 def _same(mine: Sequence[Any], others: Sequence[Any], sizes: Sizes) -> bool:
-    """True if the values agree one by one and share storage with each other in the same way."""
-    pairs = zip(mine, others, strict=False)
-    return (
-        len(mine) == len(others)
-        and all(_same_value(*pair, sizes) for pair in pairs)
-        and sharing(mine) == sharing(others)
-    )
+    """True if the values agree one by one."""
+    return len(mine) == len(others) and all(_same_value(*pair, sizes) for pair in zip(mine, others, strict=True))
 
 
 def _same_value(mine: Any, other: Any, sizes: Sizes) -> bool:
