@@ -34,6 +34,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RERUNS
@@ -87,9 +88,11 @@ def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled 
 def _harmless_ones(
     trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call, recalled: Recalled | None
 ) -> Iterator[int]:
-    checked = [step.decision.taken for step in steps if _is_check(step) and step.teaches and step.decision.taken.total]
-    base = steps[0].given.assuming(*promised, *checked)
+    checks = [step.decision.taken for step in steps if _is_check(step) and step.teaches]
+    base = steps[0].given.assuming(*promised)
     for index, step in enumerate(steps):
+        met = [check for check in checks if implied(defined(check), base)]
+        base, checks = base.assuming(*met), [check for check in checks if check not in met]
         if not _is_check(step) and _makes_no_difference(trial, step, base, call, recalled):
             yield index
         if step.teaches:
