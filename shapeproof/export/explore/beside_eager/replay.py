@@ -282,7 +282,8 @@ def _run_apart(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     inputs = copy.deepcopy((args, kwargs))
     given = leaves(inputs)
     state = _State(call) if isinstance(call, torch.nn.Module) else None
-    return _Run(inputs, given, state, *run(call, *inputs))
+    result, error = outcome(call, *inputs)
+    return _Run(inputs, given, state, result, None if error is None else with_kind(error))
 
 
 def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Replay:
@@ -360,12 +361,6 @@ def _failures(eager: str | None, program: str | None) -> Replay:
     if program is None:
         return Replay(Relation.EAGER_RAISES, eager)
     return Replay(Relation.BOTH_RAISE, eager)
-
-
-def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
-    """Return the result of a call, or its error in words; every run uses the same random numbers."""
-    result, error = outcome(call, args, kwargs)
-    return result, None if error is None else with_kind(error)
 
 
 def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
