@@ -26,7 +26,7 @@ def model(forward):
 
 
 def test_the_fake_of_a_sparse_tensor_holds_no_elements():
-    """Hence trace/calls/sparse.py gives its parts as many rows as data give."""
+    """Hence trace/calls/fakes.py gives its parts as many rows as data give."""
     fake = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(SPARSE, static_shapes=True)
     assert (fake.values().shape, fake.indices().shape) == ((0,), (2, 0))
 
@@ -38,7 +38,7 @@ def test_an_operator_without_a_rule_is_run_on_zeros():
 
 
 def test_torch_notes_a_view_by_how_it_splits_dimensions():
-    """`n // (n // 2)` has no value at n = 0. Hence trace/calls/views.py notes what was asked for."""
+    """`n // (n // 2)` has no value at n = 0. Hence trace/calls/fakes.py notes what was asked for."""
     shapes = {"x": {0: 2 * Dim("n", min=2, max=8)}}
     program = torch.export.export(model(lambda x: x.view(-1, 2, 4)), (torch.ones(6, 4),), dynamic_shapes=shapes)
     (noted,) = (

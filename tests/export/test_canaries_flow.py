@@ -77,7 +77,7 @@ def test_torch_takes_no_operand_of_a_derived_class():
 
 
 def test_a_number_that_a_fake_kernel_brings_is_pending_until_it_is_given():
-    """trace/calls/claimed.py relies on it: what is not among these is what the fake kernel claims."""
+    """trace/calls/fakes.py relies on it: what is not among these is what the fake kernel claims."""
     env = ShapeEnv()
     n = env.create_unbacked_symint()
     assert env.pending_fresh_unbacked_symbols == [n.node.expr]

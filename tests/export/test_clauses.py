@@ -14,7 +14,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import Dim, export
-from shapeproof.export.build.clauses import MOST, clauses
+from shapeproof.export.build.assertions import MOST, clauses
 from tests.thoroughness import examples
 
 N, M = symbol("n"), symbol("m")

@@ -15,13 +15,12 @@ from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
-from shapeproof.export.build.closing_audit import Claims, unmatched
+from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.graph.nodes import insert_call
 from shapeproof.export.graph.readback import assertions
 from shapeproof.export.shim.numbers.symbols import ASSERTION
-from shapeproof.export.trace.traced import translator_of
 from tests.strategies import NAMES, formula_texts
 from tests.thoroughness import examples
 
@@ -118,8 +117,7 @@ def declared_program(shapes, constraints):
 
 
 def found_missing(program, inputs):
-    claims = Claims(inputs.domain.formulas)
-    return unmatched(program, inputs, claims, translator_of(program))
+    return unmatched(program, inputs, inputs.domain.formulas)
 
 
 @pytest.mark.parametrize(("shapes", "constraints"), DECLARED.values(), ids=DECLARED)

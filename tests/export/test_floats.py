@@ -15,7 +15,6 @@ from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.meaning.evaluate import evaluate_number, holds
 from shapeproof.export import check
-from shapeproof.export.shim.numbers.symbols import expression
 from shapeproof.export.trace.python import plain_numbers
 from shapeproof.export.trace.tracer import recording_mode
 from shapeproof.export.trace.trial import Trial
@@ -34,7 +33,7 @@ class Symbolic:
         _, self.env = recording_mode(self.trial, {})
         self.h, self.w = (self.env.create_unbacked_symint() for _ in range(2))
         self.v = self.env.create_unbacked_symfloat()
-        self.names = [str(self.env.translator.number(expression(each))) for each in (self.h, self.w)]
+        self.names = [str(self.env.translator.number(each.node.expr)) for each in (self.h, self.w)]
         for name in self.names:
             self.trial.learn(f.ge(t.symbol(name), 1))
             self.trial.learn(f.le(t.symbol(name), 5))
@@ -51,7 +50,7 @@ class Symbolic:
         """What a symbolic number is at a point."""
         if not isinstance(found, torch.SymInt | torch.SymFloat | torch.SymBool):
             return found
-        expr = expression(found)
+        expr = found.node.expr
         if isinstance(found, torch.SymBool):
             return holds(self.env.translator.formula(expr), point)
         number = self.env.translator.number(expr)

@@ -9,7 +9,7 @@ from torch.export import Dim
 from shapeproof.export import OutsideDomain, export
 from shapeproof.export.ops.decompositions import REWRITTEN, rounding_of
 from shapeproof.export.ops.properties import METADATA, acts_on_layout, properties_read
-from shapeproof.export.trace.calls.sparse import refuse_hidden
+from shapeproof.export.trace.calls.fakes import refuse_hidden
 from tests.agreement import agree
 
 BOTH = {0: Dim("n", min=1, max=8), 1: Dim("m", min=1, max=8)}

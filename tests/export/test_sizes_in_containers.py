@@ -12,8 +12,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
-from shapeproof.export.trace.python.distinct import Distinct
-from shapeproof.export.trace.python.ranges import Range
+from shapeproof.export.trace.python.containers import Distinct, Range
 from tests.agreement import agree
 from tests.export import handled
 

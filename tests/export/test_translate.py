@@ -414,7 +414,7 @@ places = st.fixed_dictionaries(dict.fromkeys(NAMES, st.integers(-12, 12)))
 def test_what_is_written_for_a_term_has_its_value(term, point):
     """Except that a division is not checked: whoever made it has asked about its divisor."""
     try:
-        expr = Writer(NAMES, fn.FloorDiv, fn.Min, fn.Max).write(term)
+        expr = Writer(NAMES).write(term)
     except Untranslatable:
         assume(condition=False)
     value = outcome(lambda: evaluate(term, point))

@@ -1,8 +1,7 @@
 """Builds the program that export returns: its domain as assertions, its sizes, its other forms.
 
 conclude   the verdict and the program                         conclude.py, program.py
-enforce    the domain inside the graph                         assertions.py, clauses.py, data_assertions.py,
-                                                               clamps.py, hints.py
+enforce    the domain inside the graph                         assertions.py, clamps.py, hints.py
 audit      the graph's assertions, against the proof           closing_audit.py
 train      results and gradients in one program                gradients.py
 bound      least upper bounds of sizes from data               bounds.py

@@ -1,4 +1,4 @@
-"""Writes the declared domain into a traced program, as assertions that every consumer of the graph executes.
+"""Writes the declared domain, and answers about data, into a traced program: assertions that every consumer executes.
 
 `unflatten` and AOTInductor drop guards outside the graph. Both execute an `_assert_scalar` inside the graph, and so
 does the module, after save and load and after `run_decompositions()`. Each assertion carries a message in the user's
@@ -8,8 +8,9 @@ names. closing_audit.py verifies that the assertions are complete.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,19 +18,23 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.constraints.terms import name_of
 from shapeproof.contract.sizes import readings, relations
-from shapeproof.export.build.clauses import clauses
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.emit import Computation, NoGraphForm
+from shapeproof.export.graph.emit import Computation, NoGraphForm, has_graph_form
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.traced import translator_of
+from shapeproof.export.trace.translate import Translator
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.totality import computed_whole
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
 SENTENCE = "input outside the declared domain: {}"
+UNKNOWN = "it is not known whether the program is right for these data: {} does not hold"
+MOST = 64
+"""A formula with more clauses stays whole."""
 
 
 def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> None:
@@ -73,7 +78,7 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial) -> None:
     for node in program.graph.nodes:
         condition = node.args[0].meta.get("val") if node.target is symbols.ASSERTION else None
         if isinstance(condition, torch.SymBool):
-            formula = translator.formula(symbols.expression(condition))
+            formula = translator.formula(condition.node.expr)
             message = sentences.get(formula) or _implying(formula, trial, sentences)
             if message:
                 node.args = (node.args[0], message)
@@ -167,3 +172,120 @@ def _as_inequalities(formula: Formula) -> list[Formula]:
             return [f.le(term, 0), f.ge(term, 0)]
         case _:
             return [formula]
+
+
+# ---------------------------------------------------------------------- clauses
+
+
+def clauses(formula: Formula) -> Sequence[Formula]:
+    """Return the clauses of a total formula; any other formula, and one with too many clauses, stays whole.
+
+    Clauses are disjunctions of comparisons, which hold together where the formula holds. Torch's loader brings each
+    assertion into this form. Where a clause of a larger formula always holds, the loader fails; here such clauses are
+    dropped.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> n, m = symbol("n"), symbol("m")
+    >>> clauses(f.disjunction(f.eq(n, 0), f.conjunction(f.ne(n, 0), f.ge(m, 2))))
+    (m >= 2 or n == 0,)
+    """
+    found = _clauses(formula) if formula.total else None
+    return (formula,) if found is None else found
+
+
+def _clauses(formula: Formula) -> tuple[Formula, ...] | None:
+    match formula:
+        case f.And(args) | f.Or(args):
+            parts = [_clauses(each) for each in args]
+            if any(part is None for part in parts):
+                return None
+            every = [part for part in parts if part is not None]
+            if isinstance(formula, f.And):
+                return _shortest(itertools.chain.from_iterable(every))
+            return _joined(every)
+        case _:
+            return (formula,)
+
+
+def _joined(parts: Sequence[Sequence[Formula]]) -> tuple[Formula, ...] | None:
+    """Return the clauses of a disjunction: one of each part, in every combination."""
+    found: tuple[Formula, ...] = (f.FALSE,)
+    for part in parts:
+        found = _shortest(f.disjunction(*pair) for pair in itertools.product(found, part))
+        if len(found) > MOST:
+            return None
+    return found
+
+
+def _shortest(every: Iterable[Formula]) -> tuple[Formula, ...]:
+    """Return the clauses that no other clause implies by having fewer operands."""
+    distinct = [each for each in dict.fromkeys(every) if each is not f.TRUE]
+    operands = {each: frozenset(each.args if isinstance(each, f.Or) else (each,)) for each in distinct}
+    return tuple(each for each in distinct if not any(operands[other] < operands[each] for other in distinct))
+
+
+# ---------------------------------------------------------------------- answers about data
+
+
+def assert_answers(program: torch.export.ExportedProgram, answers: Iterable[Formula]) -> list[Formula]:
+    """Assert answers about data: the program refuses data that answer a question differently from the trace.
+
+    Law: an assertion directly follows the last number that it mentions.
+
+    Returns:
+        The formulas that have no graph form, or mention a number that the outermost graph does not hold.
+    """
+    graph, numbers = program.graph_module.graph, _numbers(program)
+    place = {node: index for index, node in enumerate(graph.nodes)}
+    left = []
+    for answer in dict.fromkeys(answers):
+        if not answer.symbols <= numbers.keys() or not has_graph_form(answer):
+            left.append(answer)
+            continue
+        last = max((numbers[name][0] for name in answer.symbols), key=place.__getitem__)
+        _write(answer, {name: numbers[name] for name in answer.symbols}, _after(last))
+    graph.lint()
+    program.graph_module.recompile()
+    return left
+
+
+_Number = tuple[torch.fx.Node, int | None]
+"""A node that is a number; or a tensor node and the index of a size."""
+
+
+def _numbers(program: torch.export.ExportedProgram) -> dict[str, _Number]:
+    """Map each symbol to the first node that it can be read from."""
+    translator = translator_of(program)
+    found: dict[str, _Number] = {}
+    for node in program.graph_module.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            _note(found, value, (node, None), translator)
+        elif isinstance(value, torch.Tensor):
+            for index, size in enumerate(value.shape):
+                _note(found, size, (node, index), translator)
+    return found
+
+
+def _note(found: dict[str, _Number], size: int | torch.SymInt, where: _Number, translator: Translator) -> None:
+    name = name_of(translator.size(size))
+    if name is not None:
+        found.setdefault(name, where)
+
+
+def _after(node: torch.fx.Node) -> torch.fx.Node:
+    """Return the next node that is not an input of the graph."""
+    following = node.next
+    while following.op == "placeholder":
+        following = following.next
+    return following
+
+
+def _write(answer: Formula, numbers: dict[str, _Number], before: torch.fx.Node) -> None:
+    call = functools.partial(nodes.call_before, before)
+    read = {
+        name: node if index is None else call(torch.ops.aten.sym_size.int, node, index)
+        for name, (node, index) in numbers.items()
+    }
+    condition = Computation(read, call).formula(answer)
+    nodes.insert_call(before, symbols.ASSERTION, (condition, UNKNOWN.format(format_formula(answer))))

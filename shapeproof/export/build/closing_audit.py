@@ -24,6 +24,7 @@ from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph.nodes import input_nodes
 from shapeproof.export.graph.readback import Source, Value, assertions
 from shapeproof.export.shim.trees import graph_modules
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import DataCheck
 from shapeproof.solver.facts import Facts
@@ -32,39 +33,35 @@ from shapeproof.solver.prove import implied
 _SIZE = torch.ops.aten.sym_size.int
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """The formulas that a program must check.
-
-    Attributes:
-        domain: formulas about the sizes of the inputs.
-        data: checks recorded by the trace, also about numbers from data.
-        promised: what operators guarantee of those numbers; the program need not check these formulas.
-    """
-
-    domain: Sequence[Formula]
-    data: Sequence[DataCheck] = ()
-    promised: Sequence[Formula] = ()
-
-
 def unmatched(
-    program: torch.export.ExportedProgram, inputs: Inputs, claims: Claims, translator: Translator
+    program: torch.export.ExportedProgram,
+    inputs: Inputs,
+    domain: Sequence[Formula],
+    data: Sequence[DataCheck] = (),
+    promised: Sequence[Formula] = (),
 ) -> list[Formula]:
     """Return the claims that the program does not check.
 
     Assertions in the body of a higher-order operator count only for checks recorded inside a body.
+
+    Args:
+        program: the finished program.
+        inputs: the declared inputs.
+        domain: formulas about the sizes of the inputs, which the program must check.
+        data: checks recorded by the trace, also about numbers from data; the program must make them.
+        promised: what operators guarantee of those numbers; the program need not check these formulas.
     """
-    read = _Read(program, inputs, translator)
+    read = _Read(program, inputs, translator_of(program))
     outer = assertions(program.graph, read.source)
     known = Facts([*read.sizes, *outer], inputs.budget)
-    missing = _missing([*read.relations, *claims.domain], known)
-    for formula in [*claims.promised, *(claim for claim in claims.domain if claim not in missing)]:
+    missing = _missing([*read.relations, *domain], known)
+    for formula in [*promised, *(claim for claim in domain if claim not in missing)]:
         known.learn(formula)
-    missing += _missing([check.formula for check in claims.data if not check.inside], known)
+    missing += _missing([check.formula for check in data if not check.inside], known)
     for body in graph_modules(program.graph_module)[1:]:
         for formula in assertions(body.graph, read.source):
             known.learn(formula)
-    return missing + _missing([check.formula for check in claims.data if check.inside], known)
+    return missing + _missing([check.formula for check in data if check.inside], known)
 
 
 def _missing(claims: Sequence[Formula], known: Facts) -> list[Formula]:

@@ -6,7 +6,7 @@ Tracing, running and wording happen elsewhere. The one decision made here is whi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -17,17 +17,16 @@ from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Origin
 from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.export.build.accepted.shipped import of_regions, shipped
-from shapeproof.export.build.assertions import assert_domain, word_checks
+from shapeproof.export.build.assertions import assert_answers, assert_domain, word_checks
 from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.clamps import write_clamps
-from shapeproof.export.build.closing_audit import Claims, unmatched
-from shapeproof.export.build.data_assertions import assert_answers
+from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.build.regions.dispatch import Regions
-from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.redeclare import Deferred
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
 from shapeproof.export.graph import nodes
@@ -46,7 +45,7 @@ from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import domain_of_sizes
-from shapeproof.export.trace.traced import close_trace, note_known_sizes, rounded_in, translator_of
+from shapeproof.export.trace.traced import close_trace, note_known_sizes, rounded_in
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.facts import Facts
@@ -119,14 +118,6 @@ SETTLED_FOR = (
 NO_PROGRAM = "no program is given out: what is undecided cannot be refused at run time"
 
 
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Sum by name, and keep zeros: an operator without comparisons is trusted all the same."""
-    total = Counter[str]()
-    for each in counts:
-        total.update(each)
-    return dict(total)
-
-
 def _proved_where(undecided: Sequence[Finding], domain: Facts) -> list[Formula]:
     """Return formulas that exclude the sizes of undecided findings without run-time answers; FALSE if sizes cannot."""
     told = [f.FALSE if each.outside is f.TRUE else each.outside for each in undecided if not each.answers]
@@ -138,8 +129,7 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
     word_checks(traced, trial)
     assert_domain(traced, inputs, domain.formulas)
     write_clamps(traced, domain)
-    claims = Claims(domain.formulas, trial.checks, trial.promised)
-    return unmatched(traced, inputs, claims, translator_of(traced))
+    return unmatched(traced, inputs, domain.formulas, trial.checks, trial.promised)
 
 
 def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:
@@ -155,6 +145,9 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> 
     """Return the verdict on a model that is served by several programs."""
     reports = [conclude(inputs, each.found, diagnostics, None, within=(each.holds,)) for each in done.regions]
     counts = {key: sum(report.statistics[key] for report in reports) for key in reports[0].statistics}
+    trusted = Counter[str]()  # keeps zeros: an operator without comparisons is trusted all the same
+    for report in reports:
+        trusted.update(report.trusted)
     traces = max(report.statistics["traces"] for report in reports)
     domain = _irredundant([*inputs.domain.formulas, *done.inferred])
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
@@ -176,7 +169,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> 
             inputs.user_names,
         ),
         statistics=counts | {"regions": len(reports), "traces": traces},
-        trusted=_summed(report.trusted for report in reports),
+        trusted=dict(trusted),
         inputs=inputs.shapes,
     )
     programs = [each.program for each in reports if isinstance(each.program, VerifiedProgram)]

@@ -8,6 +8,5 @@ from_seen.py    a profile of seen inputs, as declarations
 materialize.py  tensors of other sizes, like the example's
 reading.py      reads one call of a model for `Seen`
 sources.py      torch.compile's list of dynamic sources, as declarations
-redeclare.py    writes a repaired domain as declarations
-deferred.py     declarations for what is proved already, worked out when they are asked for
+redeclare.py    writes a repaired domain as declarations, when they are asked for
 """

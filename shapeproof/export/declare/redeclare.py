@@ -8,7 +8,7 @@ overrides the marks of all inputs. The declarations state exactly the given form
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,32 @@ class Declarations:
     dynamic_shapes: Any
     constraints: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+
+
+class Deferred:
+    """Declarations that `find` gives, once, when they are first asked for. A copy shares them; pickling works them out.
+
+    >>> told = []
+    >>> later = Deferred(lambda: told.append("asked"))
+    >>> later.declarations(), later.declarations(), told
+    (None, None, ['asked'])
+    """
+
+    def __init__(self, find: Callable[[], Declarations | None]) -> None:
+        self._find: Callable[[], Declarations | None] | None = find
+        self._found: Declarations | None = None
+
+    def declarations(self) -> Declarations | None:
+        """What was found; None if nothing was."""
+        if self._find is not None:
+            self._found, self._find = self._find(), None
+        return self._found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Deferred:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_find": None, "_found": self.declarations()}
 
 
 @dataclass(frozen=True, slots=True)

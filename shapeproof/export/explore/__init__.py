@@ -2,7 +2,7 @@
 
 The files find facts about programs; verdicts and their wording are made elsewhere.
 
-explore     the main program, then the cells               explorer.py, cells.py, findings.py
+explore     the main program, then the cells               explorer.py, findings.py
 main        the program that all others are compared with   main_program.py
 judge       whether it serves a cell                       judge.py
 trace       traces at chosen points                        attempts.py, points.py

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.records.decisions import Kind
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.domain import Domain
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
     Exploration,
@@ -33,7 +33,6 @@ from shapeproof.export.explore.findings import (
     Traced,
     asking,
     attributed,
-    open_answers,
 )
 from shapeproof.export.explore.inferred.as_main import as_trace_of
 from shapeproof.export.explore.inferred.narrowing import (
@@ -47,7 +46,8 @@ from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram
 from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SCOUT_ELEMENTS, TRACE_LIMIT
-from shapeproof.export.trace.trial import Step
+from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.solver.answers.blame import needed, reasons
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 
@@ -74,11 +74,10 @@ class Explorer:
         self._inputs = inputs = eager.inputs
         self._splitting = splitting
         self._attempts = attempts = Attempts(inputs, trace, progress)
-        self._cut = Cutter(inputs.domain)
+        self._cut = _Cutter(inputs.domain)
         self._looks = Looks(eager)
         self._judge = Judge(eager, attempts, splitting=splitting)
-        scout = Scout(eager, attempts.once, attempts.sizes.generic)
-        self._main = MainProgram(attempts, self._judge, None if splitting else scout)
+        self._main = MainProgram(attempts, self._judge, None if splitting else Scout(eager, attempts))
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
@@ -158,7 +157,7 @@ class Explorer:
         about_data = traced.trial.data_steps
         if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
-            found.add(open_answers(self._cut, about_data[0].decision, reason, traced, found.main))
+            found.add(self._cut.open_answers(about_data[0].decision, reason, traced, found.main))
             about_data = []
         for step, cell in self._cut.cells(traced.trial, about_data):
             if traced is not found.main or step not in about_data or not found.takes_in(step.decision):
@@ -290,3 +289,72 @@ class Explorer:
         found.add(replace(finding, outside=f.disjunction(outside, finding.requirement)))
         cell.learn(finding.requirement)
         self._settle_cell(step, cell, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cutter:
+    """Cuts the part of a declared domain that a trace leaves out into cells, and describes each cell by formulas.
+
+    Sizes distinguish a cell from the rest of the domain, or else data do: the main program takes an answer about data
+    that no input of the cell gives. A program that asserts that answer rejects the cell.
+    """
+
+    domain: Domain
+    adopted: tuple[Formula, ...] = ()
+    """Requirements that inferred sizes were narrowed to before exploring; they do not distinguish cells."""
+
+    def defining(self, cell: Facts) -> list[Formula]:
+        """Return the facts about sizes that distinguish a cell from the rest of the domain."""
+        declared = {*self.domain.formulas, *self.adopted}
+        return [fact for fact in cell.formulas if fact not in declared and not self.domain.about_data(fact)]
+
+    def outside(self, cell: Facts) -> Formula:
+        """Return a formula that holds for every declared input outside a cell; FALSE if no size distinguishes it."""
+        return f.disjunction(*map(f.negate, self.defining(cell)))
+
+    def beyond(self, trial: Trial) -> list[Formula]:
+        """Return formulas whose disjunction holds exactly for the inputs of a cell that a trace does not represent."""
+        sizes = [step.decision.taken for step in trial.size_steps]
+        kept = reasons([(taken, len(str(taken))) for taken in sizes], trial.known)
+        return [f.negate(sizes[index]) for index in sorted(kept)]
+
+    def answers(self, cell: Facts, main: Trial) -> tuple[Formula, ...]:
+        """Return an answer about data that the main program takes and no input of the cell gives, if any."""
+        known = set(cell.formulas)
+        return tuple(taken for taken in self.data_answers(main) if f.negate(taken) in known)[:1]
+
+    def data_answers(self, main: Trial) -> list[Formula]:
+        """Return the answers about data that a program takes."""
+        return [step.decision.taken for step in main.data_steps]
+
+    def open_answers(self, decision: Decision, reason: str, traced: Traced, main: Traced) -> Finding:
+        """Return a finding that asserts a trace's answers about data; the sizes that need other answers are unknown.
+
+        For a trace other than the main program's, the finding leaves out its whole cell.
+        """
+        cell, own = traced.trial.known, traced is main
+        answers = tuple(self.data_answers(main.trial)) if own else self.answers(cell, main.trial)
+        outside = f.TRUE if own else self.outside(cell)
+        return Finding(Outcome.UNDECIDED, decision, None, reason, outside=outside, unbounded=True, answers=answers)
+
+    def cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
+        """Return what the trace leaves out, cut along the decisions that imply the others.
+
+        Eager's checks come first, so that a cell of torch's assumptions is examined where eager's checks hold. A
+        partial formula keeps its place: an earlier decision may be the guard that makes it defined.
+        """
+        sizes = trial.size_steps
+        sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
+        base = trial.known.fork()
+        cells = []
+        for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base):
+            cells.append((sizes[index], base.assuming(sizes[index].flipped)))
+            base.learn(sizes[index].decision.taken)
+        taken = [step.decision.taken for step in sizes]
+        return [*cells, *((step, step.given.assuming(*taken, step.flipped)) for step in about_data)]
+
+
+def _weight(decision: Decision) -> int:
+    """Return a weight that prefers the user's own lines, then short formulas."""
+    framework = 0 if decision.operator is None else 1000
+    return framework + len(str(decision.taken))

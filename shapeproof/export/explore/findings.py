@@ -13,7 +13,6 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Form, Replay
-from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.calls.dropouts import hides_a_write
@@ -252,17 +251,6 @@ class Exploration:
         return frozenset(
             step.decision.formula for step in self.main.trial.steps if step.overrules and step.decision.formula in asked
         )
-
-
-def open_answers(cut: Cutter, decision: Decision, reason: str, traced: Traced, main: Traced) -> Finding:
-    """Return a finding that asserts a trace's answers about data; the sizes that need other answers are unknown.
-
-    For a trace other than the main program's, the finding leaves out its whole cell.
-    """
-    cell, own = traced.trial.known, traced is main
-    answers = tuple(cut.data_answers(main.trial)) if own else cut.answers(cell, main.trial)
-    outside = f.TRUE if own else cut.outside(cell)
-    return Finding(Outcome.UNDECIDED, decision, None, reason, outside=outside, unbounded=True, answers=answers)
 
 
 def asking(decision: Decision) -> object:

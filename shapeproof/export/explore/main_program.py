@@ -14,7 +14,7 @@ from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
-from shapeproof.export.explore.inferred.as_main import as_main
+from shapeproof.export.explore.inferred.as_main import as_trace_of
 from shapeproof.export.explore.inferred.scout import Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.limits import CHANCE_ROUNDS
@@ -112,7 +112,8 @@ class MainProgram:
         seen = self._scout.look(domain, example)
         if seen is None:
             return None
-        main = as_main(seen, domain) or self._attempts.at(narrowed(domain, seen.domain), seen.point)
+        here = narrowed(domain, seen.domain)
+        main = as_trace_of(here, seen.at_example, seen.point) or self._attempts.at(here, seen.point)
         serves = self._attempts.takes_example(main) or self._judge.same(main, seen.at_example)
         if main.program is None or not serves:
             return None

@@ -174,12 +174,16 @@ def _along(dim: str = "dim") -> Rule:
 
     def rule(call: Call, varying: Varying) -> bool:
         shape = call.tensor("self")
-        if shape is None or not all(map(varying.free, _others(call, shape))):
-            return False
-        dims = _dims(call.arguments.get(dim), len(shape.sizes))
-        return dims is not None and varying.dims(shape).isdisjoint(dims)
+        dims = None if shape is None else _dims(call.arguments.get(dim), len(shape.sizes))
+        return dims is not None and _keeps_apart(call, varying, "self", *dims)
 
     return rule
+
+
+def _keeps_apart(call: Call, varying: Varying, operand: str, *dims: int) -> bool:
+    """True if these dims of an operand do not vary, nor any dim of the other operands."""
+    shape = call.tensor(operand)
+    return shape is not None and varying.free(shape, *dims) and all(map(varying.free, _others(call, shape)))
 
 
 def _others(call: Call, *shapes: Shape | None) -> list[Shape]:
@@ -290,25 +294,18 @@ def _repeated(call: Call, varying: Varying) -> bool:
 # ---------------------------------------------------------------------- made of sizes
 
 
-def _ranged(call: Call, varying: Varying) -> bool:
-    """`arange`: start and step do not vary."""
-    ends = [call.arguments.get(name) for name in ("start", "step")]
-    return not any(isinstance(each, Term) and varying.term(each) for each in ends)
+def _where_steady(*names: str) -> Rule:
+    """Return the rule of operators that make a tensor of sizes: these arguments do not vary."""
 
+    def rule(call: Call, varying: Varying) -> bool:
+        given = [call.arguments.get(name) for name in names]
+        varies = any(isinstance(each, Term) and varying.term(each) for each in given)
+        return not varies and all(map(varying.free, tensors(given)))
 
-def _filled(call: Call, varying: Varying) -> bool:
-    """`full`: the value does not vary."""
-    value = call.arguments.get("fill_value")
-    return not (isinstance(value, Term) and varying.term(value)) and all(map(varying.free, tensors((value,))))
+    return rule
 
 
 # ---------------------------------------------------------------------- products
-
-
-def _linear(call: Call, varying: Varying) -> bool:
-    shape = call.tensor("input")
-    rest = [] if shape is None else _others(call, shape)
-    return shape is not None and varying.free(shape, -1) and all(map(varying.free, rest))
 
 
 def _matmul(one: str, other: str) -> Rule:
@@ -366,10 +363,9 @@ def _attention(call: Call, varying: Varying) -> bool:
 
 def _layer_norm(call: Call, varying: Varying) -> bool:
     """Norm over the last dims: rows along the dims before are independent."""
-    shape, over = call.tensor("input"), call.arguments.get("normalized_shape")
-    if shape is None or not isinstance(over, tuple) or not over:
-        return False
-    return varying.free(shape, *range(-len(over), 0)) and all(map(varying.free, _others(call, shape)))
+    over = call.arguments.get("normalized_shape")
+    last = range(-len(over), 0) if isinstance(over, tuple) else ()
+    return len(last) > 0 and _keeps_apart(call, varying, "input", *last)
 
 
 def _of_a_batch(operand: str, spatial: int | None = None) -> Rule:
@@ -387,10 +383,8 @@ def _of_a_batch(operand: str, spatial: int | None = None) -> Rule:
 
 def _batch_norm(call: Call, varying: Varying) -> bool:
     """Batch norm by running statistics: everything but channels is independent."""
-    shape = call.tensor("input")
-    if shape is None or call.arguments.get("training") is not False or call.tensor("running_mean") is None:
-        return False
-    return varying.free(shape, 1) and all(map(varying.free, _others(call, shape)))
+    running = call.arguments.get("training") is False and call.tensor("running_mean") is not None
+    return running and _keeps_apart(call, varying, "input", 1)
 
 
 def _padded(call: Call, varying: Varying) -> bool:
@@ -428,19 +422,17 @@ _RULES: Mapping[str, Rule] = {
     ),
     **_named(_of_floats, "div.Tensor_mode div.Scalar_mode floor_divide fmod remainder pow"),
     **_named(_identity_in_eval, "dropout feature_dropout alpha_dropout"),
-    **_named(_filled, "full full_like new_full"),
+    **_named(_where_steady("fill_value"), "full full_like new_full"),
     **_named(_always, "zeros ones new_zeros new_ones"),
-    **_named(_ranged, "arange"),
+    "arange": _where_steady("start", "step"),
     **_named(
         _along(),
         "sum.dim_IntList mean.dim amax amin max.dim min.dim argmax argmin prod.dim_int any.dim any.dims "
         "all.dim all.dims var.dim var.correction std.dim std.correction logsumexp norm.ScalarOpt_dim "
         "linalg_vector_norm softmax _softmax log_softmax _log_softmax sort argsort topk median.dim unbind "
-        "glu count_nonzero.dim_IntList select chunk tensor_split.sections index_select",
+        "glu count_nonzero.dim_IntList select chunk tensor_split.sections index_select split split_with_sizes",
     ),
-    **_named(_along(), "split split_with_sizes"),
-    "roll": _along(dim="dims"),
-    "flip": _along(dim="dims"),
+    **_named(_along("dims"), "roll flip"),
     "cat": _joined,
     "stack": _stacked,
     "index": _indexed,
@@ -451,7 +443,7 @@ _RULES: Mapping[str, Rule] = {
     "repeat": _repeated,
     **_named(_always, "_assert_tensor_metadata tril triu"),
     **_named(_running, "cumsum cumprod logcumsumexp cummax cummin"),
-    "linear": _linear,
+    "linear": lambda call, varying: _keeps_apart(call, varying, "input", -1),
     "matmul": _matmul("self", "other"),
     **_named(_matmul("self", "mat2"), "mm bmm"),
     "addmm": _matmul("mat1", "mat2"),

@@ -2,7 +2,7 @@
 
 The rules have the form of the rules for torch's own operators (output_sizes.py, value_ranges.py). A rule for torch's
 operators gives a fact, since a property test checks it against eager. A user's rule gives a check: the program makes it
-(trace/calls/stated.py), and each real run is compared with it (explore/beside_eager/statements.py). No user's rule is
+(trace/calls/stated.py), and each real run is compared with it (explore/beside_eager/kernels.py). No user's rule is
 taken as a fact unchecked.
 """
 

@@ -25,9 +25,9 @@ from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, 
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.source.errors import led_to
-from shapeproof.export.source.frames import of_torch
+from shapeproof.export.source.frames import in_torch
 from shapeproof.export.source.loops import rounds
-from shapeproof.export.trace.python.ranges import Range
+from shapeproof.export.trace.python.containers import Range
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.clash import clash
 from shapeproof.solver.prove import implied
@@ -341,7 +341,7 @@ def declared_at(origin: Origin, claim: str = "") -> Note:
 def _asked_in(decision: Decision) -> list[Note]:
     """Note the line of the library that the user's line calls, unless it is torch's."""
     where = decision.framework
-    if decision.where is None or where is None or of_torch(where):
+    if decision.where is None or where is None or in_torch(where.file):
         return []
     return [Note("asked in", f"{line_text(where)}   {where.text}", where)]
 

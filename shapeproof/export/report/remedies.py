@@ -14,12 +14,10 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Help
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.declare.redeclare import Declarations, redeclared
-from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement
+from shapeproof.export.declare.redeclare import Declarations, Deferred, redeclared
+from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement, serving_bound
 from shapeproof.export.explore.beside_eager.replay import Eager
-from shapeproof.export.explore.beside_eager.serving_bound import serving_bound
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
 from shapeproof.export.explore.inferred.kept_equal import kept_equal
 from shapeproof.export.explore.inferred.narrowing import anchors_of, sayable

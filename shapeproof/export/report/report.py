@@ -16,8 +16,7 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
-from shapeproof.export.declare.deferred import Deferred
-from shapeproof.export.declare.redeclare import Declarations
+from shapeproof.export.declare.redeclare import Declarations, Deferred
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.bounds import Bounds
 from shapeproof.export.report.html import report_html

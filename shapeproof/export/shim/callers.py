@@ -128,9 +128,6 @@ def _near() -> Iterator[FrameType]:
 
 def read_by_the_model() -> bool:
     """True if the model, not torch's tracer, makes the call that reaches us through the tracer's hooks."""
-    asking = next((frame.f_code.co_filename for frame in outwards() if not _hands_on(frame)), None)
+    codes = (frame.f_code for frame in outwards() if frame.f_code.co_name != "__torch_function__")
+    asking = next((code.co_filename for code in codes if not code.co_filename.startswith((OURS, _HELPERS))), None)
     return asking is not None and not asking.startswith(_TRACER)
-
-
-def _hands_on(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith((OURS, _HELPERS)) or frame.f_code.co_name == "__torch_function__"

@@ -13,21 +13,15 @@ from torch.autograd import forward_ad
 
 PAD_SEQUENCE = torch._C._nn.pad_sequence
 """The function that torch.nn.utils.rnn.pad_sequence calls."""
+leaves: Callable[[Any], list[Any]] = pytree.tree_leaves
+"""Returns the leaves of a nested structure, in order."""
+flattened: Callable[[Any], tuple[list[Any], Hashable]] = pytree.tree_flatten
+"""Returns the leaves of a nested structure, in order, and the structure."""
 
 
 def graph_modules(module: torch.nn.Module) -> list[torch.fx.GraphModule]:
     """Return the graph modules in a module: a program's own, and the bodies of its higher-order operators."""
     return [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
-
-
-def leaves(tree: Any) -> list[Any]:
-    """Return the leaves of a nested structure, in order."""
-    return pytree.tree_leaves(tree)
-
-
-def flattened(tree: Any) -> tuple[list[Any], Hashable]:
-    """Return the leaves of a nested structure, in order, and the structure."""
-    return pytree.tree_flatten(tree)
 
 
 def sizes_as_tuples(tree: Any) -> Any:

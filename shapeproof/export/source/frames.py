@@ -112,11 +112,6 @@ def _is_generated(frame: FrameType) -> bool:
     return made or code.co_qualname.startswith(("__create_fn__", "___make_guard_fn"))
 
 
-def of_torch(where: SourceLocation) -> bool:
-    """True if a line is torch's own."""
-    return in_torch(where.file)
-
-
 def in_torch(file: str) -> bool:
     """True if a file is torch's own."""
     return file.startswith(TORCH)

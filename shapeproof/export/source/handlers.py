@@ -291,7 +291,8 @@ def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
     leave = inspect.getattr_static(cls, "__exit__", None)
     if isinstance(leave, staticmethod):
         leave = leave.__func__
-    known = not may_swallow(leave.__code__) if isinstance(leave, FunctionType) else _of_the_standard_library(cls)
+    pythons = _home(cls) in sys.stdlib_module_names
+    known = not may_swallow(leave.__code__) if isinstance(leave, FunctionType) else pythons
     return (frozenset(), kinds) if known or _of_torch(cls) else (kinds, kinds)
 
 
@@ -312,10 +313,6 @@ def _returned(code: CodeType) -> Iterator[bool]:
 
 def _of_torch(value: Any) -> bool:
     return _home(value) == "torch"
-
-
-def _of_the_standard_library(cls: type) -> bool:
-    return _home(cls) in sys.stdlib_module_names
 
 
 def _home(value: Any) -> str:

@@ -239,7 +239,8 @@ class _Flow:
             return called
         function = called.function.function if isinstance(called.function, Member) else called.function
         about_the_type = any(function is each for each in _ABOUT_THE_TYPE)
-        if about_the_type or _says(called.function) or (_checks(function) and _is_message(called, named)):
+        says = _prints(called.function) or called.function is warnings.warn
+        if about_the_type or says or (_checks(function) and _is_message(called, named)):
             return UNKNOWN
         if any(function is each for each in _MAKING):
             return TEXT
@@ -292,11 +293,6 @@ def _prints(function: Any) -> bool:
             return maker is logging.getLogger and name in _LEVELS
         case Member(_, called) | called:
             return any(called is each for each in (builtins.print, *_LOGGING))
-
-
-def _says(function: Any) -> bool:
-    """True for a function that prints, logs or warns, and does nothing else."""
-    return _prints(function) or function is warnings.warn
 
 
 def _checks(function: Any) -> bool:

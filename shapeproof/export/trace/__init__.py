@@ -1,7 +1,6 @@
 """One trace of a model: torch asks about sizes, the trial answers and records.
 
 run      the model, under torch's own exporter            tracer.py
-         caught errors that only the trace raises         caught.py
          what it leaves in its inputs' containers         rebinding.py
 ask      torch's questions, as formulas                   shape_env.py
 sizes    the symbols of sizes, and their meanings         size_symbols.py, translate.py

@@ -19,10 +19,10 @@ from shapeproof.export.shim.inputs.containers import (
     Given,
     Held,
     argument_of,
+    differing,
     given,
     held,
     is_container,
-    is_same,
     lies_in,
 )
 
@@ -120,12 +120,9 @@ class Watched:
         whole = self.before.containers
         returned = {place: result.read(value) for place, value in whole.items() if id(value) in result.containers}
         outputs = {leaf: result.positions(value) for leaf, value in self.after.leaves.items()}
-        rebound = (self._rebinding(leaf, result, returned, holds_the_same) for leaf in self._changed())
-        return Left(tuple(rebound), outputs, returned, tuple(self._unseen(returned)))
-
-    def _changed(self) -> list[str]:
-        before, after = self.before.leaves, self.after.leaves
-        return [leaf for leaf in before | after if not is_same(before.get(leaf, _NOTHING), after.get(leaf, _NOTHING))]
+        changed = differing(self.before.leaves, self.after.leaves)
+        rebound = (self._rebinding(leaf, result, returned, holds_the_same) for leaf in changed)
+        return Left(tuple(rebound), outputs, returned, tuple(self._unseen(returned, changed)))
 
     def _rebinding(
         self,
@@ -142,20 +139,14 @@ class Watched:
         copied = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and holds_the_same(old, new)
         return Rebinding(leaf, place, whole, copied)
 
-    def _unseen(self, returned: Mapping[str, str]) -> Iterator[str]:
-        """Yield changed places that torch does not flatten, outside of the returned containers."""
+    def _unseen(self, returned: Mapping[str, str], leaves: Sequence[str]) -> Iterator[str]:
+        """Yield changed places that torch does not flatten into `leaves`, outside of the returned containers."""
         before, after = self.before.places, self.after.places
         flat = {
             (argument_of(leaf), id(value)) for held in (self.before, self.after) for leaf, value in held.leaves.items()
         }
-        for place in before | after:
-            values = [places[place] for places in (before, after) if place in places]
-            same = len(values) > 1 and is_same(*values)
-            told = place in self._changed() or any(
-                is_container(each) or (argument_of(place), id(each)) in flat for each in values
-            )
-            if not same and not told and not any(lies_in(place, at) for at in returned):
+        for place in differing(before, after):
+            values = (places[place] for places in (before, after) if place in places)
+            flattened = ((argument_of(place), id(each)) in flat or is_container(each) for each in values)
+            if place not in leaves and not any(flattened) and not any(lies_in(place, at) for at in returned):
                 yield place
-
-
-_NOTHING = object()

@@ -3,7 +3,7 @@
 torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a
 check may be assumed, and what a fresh symbol may be. Each question is translated into a formula and put to the trial.
 Torch's own sympy rules answer no question, no guard is produced, and no symbol is replaced by its hint.
-size_symbols.py makes the symbols, and knows their meanings.
+size_symbols.py makes the symbols, and knows their meanings; this file sees the expressions over them.
 
 Which side of a branch to take is told by the first of these that applies (`_side`):
 
@@ -33,14 +33,14 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.reals import RealConstant
 from shapeproof.constraints.records.decisions import Kind
-from shapeproof.constraints.terms import Term
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.doubles import literal
 from shapeproof.export.shim.numbers.sym_nodes import exact, powers
-from shapeproof.export.shim.numbers.symbols import value_range
+from shapeproof.export.shim.numbers.symbols import is_unbacked, value_range
 from shapeproof.export.source import frames
 from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.source.places import Place
@@ -50,8 +50,9 @@ from shapeproof.export.trace.checks.raising import side_that_raises
 from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.size_symbols import SizeSymbols
-from shapeproof.export.trace.translate import Untranslatable
+from shapeproof.export.trace.translate import Untranslatable, simpler
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.calls.operators import Operators
@@ -65,6 +66,8 @@ class ProofShapeEnv(SizeSymbols):
 
     def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
         super().__init__(trial, sizes)
+        lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
+        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower)))
         self.handlers = Handlers(lambda: self._place().user)
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         self.rounded: dict[Any, str] = {}
@@ -78,6 +81,29 @@ class ProofShapeEnv(SizeSymbols):
         self._keep_apart()
         with super().running(func, args, kwargs):
             yield
+
+    def replace(self, expr: Any) -> Any:  # type: ignore[override]
+        """Return the form of an expression that torch computes with; sympy need not simplify it, and could not.
+
+        torch.cond wants strides to be products of sizes: torch's `Max(1, s)` for a fresh tensor is `s` where no size is
+        0. Torch and this class cache the form: it depends on the expression alone.
+        """
+        expr = super().replace(expr) if self.replacements else expr
+        return self._form(expr) if isinstance(expr, sympy.Expr) else expr
+
+    def keep_written(self, is_known: Callable[[Any], bool]) -> None:
+        """Keep the known sizes as they are written from now on, with their bounds."""
+        form = self._form
+        self._form = lambda expr: expr if is_known(expr) else form(expr)  # type: ignore[assignment]
+        self.forget_operations()
+
+    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
+        """Return `replace(expr)`: expressions are simplified as terms where it matters; torch keeps its form."""
+        return self.replace(expr)
+
+    def about_data(self, expr: sympy.Basic) -> bool:
+        """True if an expression contains a data symbol."""
+        return any(map(is_unbacked, expr.free_symbols))
 
     def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
         """Take an operator's bounds for a fresh symbol; bounds that torch's own operators keep are facts."""

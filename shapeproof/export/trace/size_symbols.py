@@ -8,9 +8,8 @@ known. The promises of operators become facts of the trial.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -30,15 +29,14 @@ from shapeproof.export.ops.table import contents, counted, known_of, meanings, p
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
-from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, SIZE_FUNCTIONS, is_unbacked, value_range
+from shapeproof.export.shim.numbers.symbols import INT64, is_unbacked, value_range
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.source import frames
 from shapeproof.export.trace.known.value_numbering import Numbering
 from shapeproof.export.trace.known.values import Contents
-from shapeproof.export.trace.translate import Translator, Writer, simpler
+from shapeproof.export.trace.translate import Translator, Writer
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.facts import Facts
 from shapeproof.solver.functions.doubles import range_of
 
 
@@ -67,9 +65,7 @@ class SizeSymbols(ExactShapeEnv):
         self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
         self.translator = Translator(self._term)
         self.read = self.translator.read
-        self.writer = Writer(self._roots, *SIZE_FUNCTIONS)
-        lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
-        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), OPAQUE))
+        self.writer = Writer(self._roots)
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
         self._running: list[Running] = []
         self._expected: list[sympy.Expr] = []
@@ -110,10 +106,6 @@ class SizeSymbols(ExactShapeEnv):
             self.terms[sympy_symbol] = symbol(next(self._names) if is_unbacked(sympy_symbol) else sympy_symbol.name)
         return self.terms[sympy_symbol]
 
-    def about_data(self, expr: sympy.Basic) -> bool:
-        """True if an expression contains a data symbol."""
-        return any(map(is_unbacked, expr.free_symbols))
-
     @property
     def _ranges(self) -> Mapping[str, Interval]:
         return self.trial.facts.ranges
@@ -128,25 +120,6 @@ class SizeSymbols(ExactShapeEnv):
 
     def range_of(self, expr: sympy.Expr) -> Any:  # noqa: D102
         return value_range(self.bounds(self.translator.term(expr)))
-
-    def replace(self, expr: Any) -> Any:  # type: ignore[override]
-        """Return the form of an expression that torch computes with; sympy need not simplify it, and could not.
-
-        torch.cond wants strides to be products of sizes: torch's `Max(1, s)` for a fresh tensor is `s` where no size is
-        0. Torch and this class cache the form: it depends on the expression alone.
-        """
-        expr = super().replace(expr) if self.replacements else expr
-        return self._form(expr) if isinstance(expr, sympy.Expr) else expr
-
-    def keep_written(self, is_known: Callable[[Any], bool]) -> None:
-        """Keep the known sizes as they are written from now on, with their bounds."""
-        form = self._form
-        self._form = lambda expr: expr if is_known(expr) else form(expr)  # type: ignore[assignment]
-        self.forget_operations()
-
-    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
-        """Return `replace(expr)`: expressions are simplified as terms where it matters; torch keeps its form."""
-        return self.replace(expr)
 
     def move(self, point: Mapping[str, int]) -> None:
         """Set the hints of the size symbols to the values at a point."""

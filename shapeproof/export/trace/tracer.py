@@ -59,15 +59,13 @@ from shapeproof.export.shim.strides import fresh, view_of
 from shapeproof.export.source.frames import entry, innermost
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
+from shapeproof.export.source.raised import only_in_the_first, raised_by_the_user
 from shapeproof.export.source.texts import number_in_text, number_used
-from shapeproof.export.trace.calls.claimed import as_data
 from shapeproof.export.trace.calls.dropouts import undropped
+from shapeproof.export.trace.calls.fakes import as_asked, as_data, refuse_hidden, view_of_copy, with_rows
 from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.recalled import Recalled
-from shapeproof.export.trace.calls.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.calls.stated import Stated
-from shapeproof.export.trace.calls.views import as_asked, view_of_copy
-from shapeproof.export.trace.caught import nothing_swallowed
 from shapeproof.export.trace.checks.failures import is_of_tracing
 from shapeproof.export.trace.known.branch_notes import note_branches
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
@@ -167,7 +165,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
     watched = Watched(model)
     watch = _Watch(env, aliasing=not (trial.in_place or repeating))
-    with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)):
+    with _nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
             program = torch.export.export(
                 model,
@@ -244,7 +242,7 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 @contextlib.contextmanager
 def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
     """Set up the process for a trace, and restore it afterwards."""
-    refusals = Refusals()
+    refusals, asks = Refusals(), (hash_looked_up, number_in_text, number_used, attribute, unlike)
     with (
         _nothing_caught(env),
         env.operators.switches.watched(),
@@ -254,7 +252,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         attention_as_in_eager(),
         contiguous_by_its_operator(),
         kept_symbolic(model) as names,
-        answered(env, _answers(refusals)),
+        answered(env, Answers(*(refusals.keeping(ask) for ask in asks))),
         code_deferred(),
     ):
         env.trial.reads |= read_in_bodies(names)
@@ -262,11 +260,6 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
             yield
         finally:
             refusals.say()
-
-
-def _answers(refusals: Refusals) -> Answers:
-    asks = (hash_looked_up, number_in_text, number_used, attribute, unlike)
-    return Answers(*(refusals.keeping(ask) for ask in asks))
 
 
 @contextlib.contextmanager
@@ -277,6 +270,31 @@ def _nothing_caught(env: ProofShapeEnv) -> Iterator[None]:
     finally:
         if env.handlers.caught is not None:
             raise UsageError(env.handlers.caught.sentence)
+
+
+@contextlib.contextmanager
+def _nothing_swallowed(mod: torch.nn.Module, inputs: Inputs, trial: Trial) -> Iterator[None]:
+    """Refuse a model that caught an error, while traced at a trial's point, which eager does not raise there.
+
+    An error that both raise is the model's own business: a name or a key that is missing.
+
+    Raises:
+        UsageError: the model caught such an error; an error that leaves the model is raised first.
+    """
+    with raised_by_the_user() as traced:
+        yield
+    if not traced:
+        return
+    args, kwargs = inputs.at(trial.point, filled=True)
+    model = fresh_copy(mod)
+    apart = (contextlib.suppress(Exception), quiet(), transforms_ended(), torch.random.fork_rng(), kept_symbolic(model))
+    with raised_by_the_user() as eager, contextlib.ExitStack() as stack:
+        for each in apart:
+            stack.enter_context(each)
+        model(*args, **kwargs)
+    sentence = only_in_the_first(traced, eager)
+    if sentence is not None:
+        raise UsageError(sentence)
 
 
 class _Watch(TorchFunctionMode):

@@ -9,8 +9,6 @@ leaves unchanged). An expression that sympy may have computed over the reals (a 
 has no translation.
 
 To sympy: a term is written unevaluated, since it is already canonical, if sympy has functions for it.
-
-Torch's functions are recognized by name or passed in as arguments.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.export.shim.numbers.doubles import COMPARISONS, Comparison, Double
+from shapeproof.export.shim.numbers.symbols import OPAQUE, SIZE_FUNCTIONS
 from shapeproof.solver.facts import Facts
 
 Value = t.Term | t.Real | f.Formula
@@ -291,14 +290,12 @@ class Writer:
 
     Args:
         symbols: the sympy symbol of each name that has one.
-        floordiv, minimum, maximum: torch's classes for these functions.
     """
 
-    def __init__(self, symbols: Mapping[str, sympy.Expr], floordiv: Any, minimum: Any, maximum: Any) -> None:
+    _floordiv, _minimum, _maximum = SIZE_FUNCTIONS
+
+    def __init__(self, symbols: Mapping[str, sympy.Expr]) -> None:
         self._symbols = symbols
-        self._floordiv = floordiv
-        self._minimum = minimum
-        self._maximum = maximum
         self._written: dict[Node, sympy.Expr] = {}
         self._sizes: dict[sympy.Basic, int] = {}
 
@@ -340,19 +337,16 @@ class Writer:
         return sympy.Mul(coefficient, *(sympy.Pow(self._written[atom], power) for atom, power in factors))
 
 
-def simpler(
-    translator: Translator, writer: Writer, bounds: Facts, opaque: tuple[type, ...], expr: sympy.Expr
-) -> sympy.Expr:
+def simpler(translator: Translator, writer: Writer, bounds: Facts, expr: sympy.Expr) -> sympy.Expr:
     """Return a large or opaque expression in a form with fewer nodes, equal within the bounds, if one is found.
 
     Args:
         translator: reads the expression.
         writer: writes it.
         bounds: what holds for the symbols.
-        opaque: functions that sympy does not see through.
         expr: the expression.
     """
-    if writer.size(expr) <= _LARGE and not expr.has(*opaque):
+    if writer.size(expr) <= _LARGE and not expr.has(*OPAQUE):
         return expr
     try:
         found = writer.write(bounds.reduce(translator.term(expr)))

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,6 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
-from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.data_point import DataPoint
 from shapeproof.export.trace.questions import Questions
@@ -216,10 +214,6 @@ class Trial:
     def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
         return truth(formula, facts or self.region).always
-
-    def viewing_everywhere(self) -> AbstractContextManager[None]:
-        """Inside this block, the sizes of views are written as they are on the whole domain."""
-        return replaced(self, views=self.known)
 
     def choose(
         self,

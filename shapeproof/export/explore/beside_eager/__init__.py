@@ -4,11 +4,9 @@ copies.py          copies of the model for them
 replay.py          runs both once and compares them
 crashes.py         raises where a kernel of torch would end the process
 laid_out.py        compares the memory layout of results
-corners.py         the ends of the domain
+corners.py         the ends of the domain, and the bounds at which eager begins to serve
 extent.py          the sizes that a failure reaches
-serving_bound.py   the bound at which eager begins to serve a size
-kernels.py         custom operators against their fake kernels
-statements.py      custom operators against the user's statements
+kernels.py         custom operators against their fake kernels and the user's statements
 checked.py         custom operators that are already proved
 rebound.py         the inputs that a model rebinds
 """

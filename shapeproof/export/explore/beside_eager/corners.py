@@ -13,8 +13,11 @@ from dataclasses import dataclass
 
 import torch
 
+from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.domain import Role
+from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration
@@ -108,9 +111,34 @@ def raises_whatever_the_data(eager: replay.Eager, found: Exploration, point: Map
     failures = [eager.failure(point, seed) for seed in (SEEDS[:1] if empty else SEEDS)]
     if not all(said is not None and (empty or said.startswith(("RuntimeError", "IndexError"))) for said in failures):
         return False
-    return empty or all(_raises_filled(eager, point, fill) for fill in FILLS)
+    filled = (map_tensors(eager.inputs.at(point, filled=True), fill) for fill in FILLS)
+    return empty or all(eager.error_on(*inputs) is not None for inputs in filled)
 
 
-def _raises_filled(eager: replay.Eager, point: Mapping[str, int], fill: Callable[[torch.Tensor], torch.Tensor]) -> bool:
-    """True if eager raises at a point on tensors that hold one number."""
-    return eager.error_on(*map_tensors(eager.inputs.at(point, filled=True), fill)) is not None
+def serving_bound(eager: replay.Eager, found: Exploration, point: dict[str, int]) -> Formula | None:
+    """Return a bound of one size that excludes a point where both raise; None if it excludes a given input.
+
+    They raise for all data, and the trace asked no question about the size, so eager is run. One size after the other
+    moves from the point to its value at the start of the exploration, until eager serves; a binary search between the
+    two values finds the bound.
+    """
+    here = dict(point)
+    for name in sorted(here):
+        moved = here | {name: found.start[name]}
+        if not raises_whatever_the_data(eager, found, moved):
+            bound = _between(eager, found, here, name)
+            return bound if all(holds_at(bound, anchor) for anchor in eager.inputs.anchors) else None
+        here = moved
+    return None
+
+
+def _between(eager: replay.Eager, found: Exploration, point: dict[str, int], name: str) -> Formula:
+    """Return the bound of one size between a point where eager raises and the start of the exploration."""
+    raising, serving = point[name], found.start[name]
+    while abs(serving - raising) > 1:
+        middle = (serving + raising) // 2
+        if raises_whatever_the_data(eager, found, point | {name: middle}):
+            raising = middle
+        else:
+            serving = middle
+    return f.ge(symbol(name), serving) if raising < serving else f.le(symbol(name), serving)

@@ -72,7 +72,9 @@ class Extent:
         required = f.conjunction(defined(finding.requirement), finding.requirement)
         alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.outside))
         more = f.conjunction(joint, f.negate(alone))
-        whole = joint if joint is not alone and sayable(joint) and self._everywhere(more, self._agrees) else alone
+        told = joint is not alone and sayable(joint)
+        wider = told and self._everywhere(more, lambda point: self.eager.compare(self.found.forms, point).agrees)
+        whole = joint if wider else alone
         if whole is not finding.requirement and sayable(whole):
             finding = replace(finding, joint=whole)
         return self._first(finding, self._difference, f.disjunction(required, finding.outside))
@@ -126,9 +128,6 @@ class Extent:
         """True if eager raised wherever it was run: at points where the requirement fails or is undefined."""
         failing = f.negate(f.conjunction(defined(required), required))
         return self._everywhere(failing, lambda point: self.eager.failure(point) is not None, each)
-
-    def _agrees(self, point: dict[str, int]) -> bool:
-        return self.eager.compare(self.found.forms, point).agrees
 
     def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool], each: int = 1) -> bool:
         """True if there are points of a formula at which the model was run, and this was seen at all of them."""

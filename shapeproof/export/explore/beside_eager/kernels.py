@@ -18,21 +18,25 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at, value_at
+from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, value_at
+from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
-from shapeproof.constraints.terms import Term, name_of
+from shapeproof.constraints.terms import Term, constant, name_of
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
 from shapeproof.export.explore.beside_eager.corners import DATA, claimed, raises_whatever_the_data, unchanged
-from shapeproof.export.explore.beside_eager.statements import broken_statement
+from shapeproof.export.explore.beside_eager.laid_out import has_elements
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Point, kernel_points, smaller_points
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.call import ANYTHING, Span, span
 from shapeproof.export.ops.layouts import sharing
+from shapeproof.export.ops.reading import Operands
+from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
+from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.facts import Facts
@@ -67,7 +71,8 @@ def operator_faults(eager: replay.Eager, found: Exploration, domain: Facts) -> l
         raising += [point] if run.raised is not None else []
     for name in itertools.chain.from_iterable(names for _, names in passing):
         found.trusted[name] += 1
-    for point in () if found.findings else claimed(sorted(raising, key=_weight), inputs, found, domain):
+    smallest_first = sorted(raising, key=lambda point: sum(point.values()))
+    for point in () if found.findings else claimed(smallest_first, inputs, found, domain):
         fault = run.raises_at(point)
         if (
             fault is not None
@@ -78,10 +83,6 @@ def operator_faults(eager: replay.Eager, found: Exploration, domain: Facts) -> l
     known = domain.assuming(*found.main.trial.facts.formulas)
     found.checked = tuple(name for name in names if is_checked(name, program, known))
     return []
-
-
-def _weight(point: Point) -> int:
-    return sum(point.values())
 
 
 def _passes_beyond(point: Point, fault: Fault, passing: Sequence[tuple[Point, list[str]]]) -> bool:
@@ -220,7 +221,7 @@ class Walk(torch.fx.Interpreter):
 
     def walk(self, values: Sequence[Any]) -> None:
         """Run the graph on flat inputs, up to the node that raises."""
-        replay.run(lambda *flat: self.run(*flat, enable_io_processing=False), tuple(values), {})
+        replay.outcome(lambda *flat: self.run(*flat, enable_io_processing=False), tuple(values), {})
 
 
 class _Interpreter(Walk):
@@ -252,7 +253,7 @@ class _Interpreter(Walk):
             self.raised = Fault(n, f"raises where its fake does not: {first_line(error)}")
             raise
         text = _written(n.target, args, kwargs, before) or _unlike(n, (args, kwargs), result, self._known.value)
-        text = text or broken_statement(n.target, args, kwargs, result)
+        text = text or _broken_statement(n.target, args, kwargs, result)
         if text is not None:
             raise _Found(Fault(n, text))
         self._compared.append(n.target.name())  # type: ignore[union-attr]
@@ -297,16 +298,10 @@ def _unlike(node: torch.fx.Node, operands: Any, result: Any, value: Callable[[An
             return text
     of_operands = leaves(torch.fx.map_arg((node.args, node.kwargs), lambda arg: arg.meta.get("val")))
     pairs = zip([*leaves(operands), *had], [*of_operands, *noted], strict=True)
-    shared = [(a, b) for a, b in pairs if _has_elements(a) and _has_elements(b)]
+    shared = [(a, b) for a, b in pairs if has_elements(a) and has_elements(b)]
     if sharing([a for a, _ in shared]) != sharing([b for _, b in shared]):
         return "gives tensors that share storage otherwise than its fake says"
     return None
-
-
-def _has_elements(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or storage_of(value) is None or value.layout != torch.strided:
-        return False
-    return any(isinstance(size, torch.SymInt) for size in value.shape) or value.numel() > 0
 
 
 def _unlike_each(had: Any, noted: Any, value: Callable[[Any], Any]) -> str | None:
@@ -338,6 +333,45 @@ def _unlike_sizes(had: torch.Tensor, noted: torch.Tensor, value: Callable[[Any],
         for size, stride, step in zip(had.shape, had.stride(), steps, strict=True)
     )
     return f"gives strides {list(had.stride())} where its fake says {steps}" if reached else None
+
+
+def _broken_statement(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> str | None:
+    """Describe how a real run of an operator breaks what users state of it (ops/stated.py); None if it complies.
+
+    The rules receive the real sizes and integers as constants, so what they return is true or false.
+    """
+    if not is_stated(str(func)):
+        return None
+    results = result if isinstance(result, tuple | list) else (result,)
+    call = Operands(constant, _span_of).call(func, args, kwargs, results)
+    if not all(holds_at(each, {}) for each in stated_promises(call)):
+        sizes = ", ".join(str(list(each.shape) if isinstance(each, torch.Tensor) else each) for each in results)
+        return f"breaks its promise: it gives {sizes}"
+    spans = stated_contents(call, Bounds({}).of)
+    pairs = zip(results, spans, strict=False)
+    return next((text for each, stated in pairs if (text := _outside(each, stated)) is not None), None)
+
+
+def _span_of(tensor: torch.Tensor) -> Span:
+    """Return the range of a real tensor's integers."""
+    if str(tensor.dtype) not in INTEGRAL or tensor.layout != torch.strided or tensor.numel() == 0:
+        return ANYTHING
+    return span(int(tensor.min()), int(tensor.max()))
+
+
+def _outside(result: Any, stated: Span) -> str | None:
+    if not isinstance(result, torch.Tensor):
+        return None
+    found = _span_of(result)
+    if found.low is not None and stated.low is not None and _value(found.low) < _value(stated.low):
+        return f"gives {found.low} where its contents are stated to begin at {stated.low}"
+    if found.high is not None and stated.high is not None and _value(found.high) > _value(stated.high):
+        return f"gives {found.high} where its contents are stated to end at {stated.high}"
+    return None
+
+
+def _value(end: Term) -> int:
+    return evaluate(end, {})
 
 
 def fault_diagnostic(fault: Fault, point: Point, inputs: Inputs) -> Diagnostic:

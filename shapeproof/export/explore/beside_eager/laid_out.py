@@ -34,7 +34,7 @@ def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[An
     """
     pairs = zip([*given, *want], [*taken, *got], strict=True)
     numbered = ((a, b, index - len(given)) for index, (a, b) in enumerate(pairs))
-    held = [each for each in numbered if all(map(_has_elements, each[:2]))]
+    held = [each for each in numbered if all(map(has_elements, each[:2]))]
     for a, b, index in held:
         if index >= 0 and reached_strides(a) != reached_strides(b):
             return f"eager returns strides {_written(a, b)}, the program {_written(b, a)}"
@@ -67,6 +67,8 @@ def _written(tensor: torch.Tensor, other: torch.Tensor) -> list[int]:
     return [mine if size > 1 else max(mine, theirs) for size, mine, theirs in sides]
 
 
-def _has_elements(value: Any) -> bool:
-    plain = isinstance(value, torch.Tensor) and value.layout == torch.strided
-    return plain and storage_of(value) is not None and value.numel() > 0
+def has_elements(value: Any) -> bool:
+    """True if a value is a strided tensor with elements; a symbolic size counts as some."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or storage_of(value) is None:
+        return False
+    return any(isinstance(size, torch.SymInt) for size in value.shape) or value.numel() > 0

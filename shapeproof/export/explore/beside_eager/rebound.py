@@ -16,7 +16,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.copies import copied
 from shapeproof.export.shim.inputs.binding import bind
-from shapeproof.export.shim.inputs.containers import Held, held, is_same
+from shapeproof.export.shim.inputs.containers import Held, differing, held
 from shapeproof.export.source.changed_at import ChangedAt
 from shapeproof.export.trace.rebinding import Left
 
@@ -44,8 +44,8 @@ def seen_in_eager(eager: replay.Eager, point: Mapping[str, int], left: Left) -> 
 
     def changed() -> set[Hashable]:
         now = held(mine, args, kwargs)
-        leaves = {each.leaf for each in left.rebound if not _same(before.leaves, now.leaves, each.leaf)}
-        return leaves | {place for place in left.unseen if not _same(before.places, now.places, place)}
+        leaves = {each.leaf for each in left.rebound}.intersection(differing(before.leaves, now.leaves))
+        return {*leaves, *set(left.unseen).intersection(differing(before.places, now.places))}
 
     follow = ChangedAt(changed)
 
@@ -53,15 +53,8 @@ def seen_in_eager(eager: replay.Eager, point: Mapping[str, int], left: Left) -> 
         with follow.following():
             mine(*args, **kwargs)
 
-    replay.run(followed, args, kwargs)
+    replay.outcome(followed, args, kwargs)
     return Seen(follow.lines, before, held(mine, args, kwargs))
-
-
-def _same(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
-    return is_same(before.get(name, _NOTHING), now.get(name, _NOTHING))
-
-
-_NOTHING = object()
 
 
 def given_twice(eager: replay.Eager) -> tuple[str, str] | None:

@@ -331,10 +331,10 @@ def _run_apart(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     inputs = copy.deepcopy((args, kwargs))
     given = leaves(inputs)
     before = {name: (each, writes(each), storage_of(each)) for name, each in _state(call).items()}
-    result, error = run(call, *inputs)
+    result, error = outcome(call, *inputs)
     state = _state(call)
     changed = {name for name, each in state.items() if name not in before or not _is_as_it_was(each, *before[name])}
-    return _Run(inputs, given, state, changed, result, error)
+    return _Run(inputs, given, state, changed, result, None if error is None else with_kind(error))
 
 
 def _state(call: Callable[..., Any]) -> dict[str, torch.Tensor]:
@@ -396,12 +396,6 @@ def _failures(eager: str | None, program: str | None) -> Replay:
     if program is None:
         return Replay(Relation.EAGER_RAISES, eager)
     return Replay(Relation.BOTH_RAISE, eager)
-
-
-def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
-    """Return the result of a call, or its error in words; every run uses the same random numbers."""
-    result, error = outcome(call, args, kwargs)
-    return result, None if error is None else with_kind(error)
 
 
 def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:

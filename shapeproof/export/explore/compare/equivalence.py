@@ -41,7 +41,6 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.layouts import same_shape, same_strides
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
-from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind
 from shapeproof.export.trace.traced import env_of, left_in, translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
@@ -90,7 +89,7 @@ def _decided(translator: Translator, trial: Trial) -> Decided:
     def decided(condition: Any) -> bool | None:
         if not isinstance(condition, torch.SymBool):
             return None
-        formula = translator.formula(symbols.expression(condition))
+        formula = translator.formula(condition.node.expr)
         return None if trial.about_data(formula) else truth(formula, trial.region).always
 
     return decided
@@ -124,7 +123,7 @@ def _implied(translator: Translator, facts: Facts) -> Implied:
     def follows(node: torch.fx.Node) -> bool:
         value = nodes.metadata(node.args[0])
         if isinstance(value, torch.SymBool):
-            return implied(translator.formula(symbols.expression(value)), facts)
+            return implied(translator.formula(value.node.expr), facts)
         return value is True
 
     return follows

@@ -11,37 +11,25 @@ it for all, if each dim has elements everywhere on the region, or has one size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import Sizes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.checks.failures import may_fail
 
-
-class Valued(Protocol):
-    """A program on a region: the fake value of a node, and what is known of sizes there."""
-
-    @property
-    def sizes(self) -> Sizes:
-        """Answers to questions about sizes on the region."""
-
-    def value(self, node: torch.fx.Node) -> Any:
-        """Return the fake value of a node."""
-
-    def one_value(self, size: Any) -> int | None:
-        """Return the value of a size that has a single one, else None."""
+if TYPE_CHECKING:
+    from shapeproof.export.explore.compare.operations import Side
 
 
-def idle(graph: torch.fx.Graph, there: Valued) -> frozenset[torch.fx.Node]:
-    """Return the calls of a graph without effect on a region."""
+def idle(there: Side) -> frozenset[torch.fx.Node]:
+    """Return the calls of a program without effect on a region."""
     found: set[torch.fx.Node] = set()
-    for node in reversed(graph.nodes):
+    for node in reversed(there.graph.nodes):
         made = leaves(there.value(node))
         written = [there.value(each) for each in nodes.changed_operands(node)]
         unread = not written and found.issuperset(node.users)
@@ -50,13 +38,13 @@ def idle(graph: torch.fx.Graph, there: Valued) -> frozenset[torch.fx.Node]:
     return frozenset(found)
 
 
-def has_none(tensor: Any, there: Valued) -> bool:
+def has_none(tensor: Any, there: Side) -> bool:
     """True if a tensor has no elements on a region."""
     strided = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
     return strided and any(there.one_value(size) == 0 for size in tensor.shape)
 
 
-def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Valued) -> bool:
+def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Side) -> bool:
     """True if a call makes tensors, writes elements at most, and neither raises nor draws random numbers."""
     target: Any = node.target
     if schemas.schema_of(target) is None or not made or node.meta.get("unbacked_bindings"):
@@ -76,7 +64,7 @@ def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Valued) -> boo
     return not may_fail(target, args, kwargs, symbols.about_data) and _is_same_everywhere(target, (args, made), there)
 
 
-def _is_same_everywhere(target: Any, tensors: Any, there: Valued) -> bool:
+def _is_same_everywhere(target: Any, tensors: Any, there: Side) -> bool:
     """True if an operator that looks at sizes finds no elements along the same dims at all points of a region."""
     if torch.Tag.pointwise in target.tags or schemas.is_view_operator(target, pure=True):
         return True

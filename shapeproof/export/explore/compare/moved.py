@@ -11,14 +11,16 @@ and -0.0 may become 0.0, so the law holds for parameters of finite numbers witho
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.export.limits import MOVED_ELEMENTS
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import kind
+
+if TYPE_CHECKING:
+    from shapeproof.export.explore.compare.operations import Side
 
 _ATEN = torch.ops.aten
 _MOVES = frozenset(
@@ -32,9 +34,6 @@ _MOVES = frozenset(
     }
 )
 """Operators that are run on the elements' numbers."""
-Number = Callable[[Any], int | None]
-Same = Callable[[Any, Any], bool]
-Noted = dict[str, torch.Tensor]
 
 
 class _Unknown(Exception):  # noqa: N818 - it never leaves this file
@@ -47,37 +46,29 @@ def resizes(graph: torch.fx.Graph) -> bool:
 
 
 class Moved:
-    """The numbers of the elements that each tensor of a program holds.
+    """The numbers of the elements that each tensor of a program holds on a region."""
 
-    Args:
-        program: the program.
-        value: returns the fake value of a node on the region.
-        number: returns the one value of a size on the region, or None.
-        same: True if two sizes are proved equal on the region.
-        fixed: True if the program never mutates a node's tensor.
-    """
-
-    def __init__(
-        self,
-        program: torch.export.ExportedProgram,
-        value: Callable[[torch.fx.Node], Any],
-        number: Number,
-        same: Same,
-        fixed: Callable[[torch.fx.Node], bool],
-    ) -> None:
-        self._value, self._number, self._same, self._fixed = value, number, same, fixed
-        self._program = program
+    def __init__(self, side: Side) -> None:
+        self._side = side
         self._found: dict[torch.fx.Node, torch.Tensor | None] = {}
         self._resized: set[torch.fx.Node] = set()
-        graph: torch.fx.Graph = program.graph
-        for node in graph.nodes:
+        for node in side.graph.nodes:
             operands = self._resized.intersection(node.all_input_nodes)
             if (operands or known_of(node.target).resizes_image) and self.numbers(node) is not None:
                 self._resized.add(node)
 
     @functools.cached_property
-    def _state(self) -> Noted:
-        return _state(self._program)
+    def _state(self) -> dict[str, torch.Tensor]:
+        """The numbers of the state's elements, by placeholder: programs with the same inputs get the same numbers."""
+        found: dict[str, torch.Tensor] = {}
+        program, begin = self._side.program, 0
+        for spec in program.graph_signature.input_specs:
+            value = program.state_dict.get(spec.target, program.constants.get(spec.target))
+            if isinstance(value, torch.Tensor):
+                if value.numel() <= MOVED_ELEMENTS and _is_plain(value):
+                    found[spec.arg.name] = torch.arange(begin, begin + value.numel()).reshape(value.shape)
+                begin += value.numel()
+        return found
 
     @property
     def any(self) -> bool:
@@ -98,7 +89,7 @@ class Moved:
         return self._found[node]
 
     def _run(self, node: torch.fx.Node) -> torch.Tensor:
-        if not self._fixed(node):
+        if not self._side.is_fixed(node):
             raise _Unknown
         if node.op == "placeholder" and node.name in self._state:
             return self._state[node.name]
@@ -109,7 +100,7 @@ class Moved:
             return self._argument(node.args[0])  # type: ignore[no-any-return]
         moved: torch.Tensor
         if self._is_in_order(node):
-            moved = self._argument(node.args[0]).reshape(self._argument([*self._value(node).shape]))
+            moved = self._argument(node.args[0]).reshape(self._argument([*self._side.value(node).shape]))
         elif node.target in _MOVES:
             args, kwargs = self._argument([*node.args]), {name: self._argument(v) for name, v in node.kwargs.items()}
             moved = node.target(*args, **kwargs)
@@ -123,10 +114,10 @@ class Moved:
         """Return an argument of a move: the numbers of a tensor, or the one value of a size."""
         if isinstance(given, list | tuple):
             return [self._argument(each) for each in given]
-        if isinstance(given, torch.fx.Node) and isinstance(self._value(given), torch.Tensor):
+        if isinstance(given, torch.fx.Node) and isinstance(self._side.value(given), torch.Tensor):
             found: Any = self.numbers(given)
         else:
-            found = self._number(given)
+            found = self._side.one_value(given)
         if found is None and given is not None:
             raise _Unknown
         return found
@@ -134,10 +125,10 @@ class Moved:
     def _keeps_its_size(self, node: torch.fx.Node) -> None:
         """Raise unless a resizing gives an image of its operand's sizes, by these sizes."""
         image, size, factors = node.args[0], node.args[1], node.args[-1]
-        mine, other = self._value(node), self._value(image)  # type: ignore[arg-type]
+        mine, other = self._side.value(node), self._side.value(image)  # type: ignore[arg-type]
         if size is None or factors is not None or mine.dtype not in {torch.float32, torch.float64}:
             raise _Unknown
-        if not all(map(self._same, mine.shape, other.shape)):
+        if not all(map(self._side.same, mine.shape, other.shape)):
             raise _Unknown
 
     def _is_in_order(self, node: torch.fx.Node) -> bool:
@@ -145,26 +136,13 @@ class Moved:
         known = known_of(node.target)
         if node.target is _ATEN.detach.default or not (known.in_order or (known.alias_or_copy and not known.drops)):
             return False
-        mine, other = self._value(node), self._value(node.args[0])  # type: ignore[arg-type]
+        mine, other = self._side.value(node), self._side.value(node.args[0])  # type: ignore[arg-type]
         return isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor) and kind(mine) == kind(other)
 
 
 def same_elements(mine: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     """True if two tensors are known to have the same elements in the same places."""
     return mine is not None and other is not None and torch.equal(mine, other)
-
-
-def _state(program: torch.export.ExportedProgram) -> Noted:
-    """Number the elements of the state, by placeholder. Two programs with the same inputs get the same numbers."""
-    found: Noted = {}
-    begin = 0
-    for spec in program.graph_signature.input_specs:
-        value = program.state_dict.get(spec.target, program.constants.get(spec.target))
-        if isinstance(value, torch.Tensor):
-            if value.numel() <= MOVED_ELEMENTS and _is_plain(value):
-                found[spec.arg.name] = torch.arange(begin, begin + value.numel()).reshape(value.shape)
-            begin += value.numel()
-    return found
 
 
 def _is_plain(value: torch.Tensor) -> bool:

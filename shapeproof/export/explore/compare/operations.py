@@ -82,14 +82,14 @@ class Side:
         kept = []
         self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
         if not self.restrided:
-            self.idle = idle(self.graph, self)
+            self.idle = idle(self)
         acting = (node for node in self.graph.nodes if node not in self.idle)
         self.changed = {s for node in acting for t in nodes.changed_operands(node) for s in storages(self.value(t))}
         self.returned = {
             s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)
         }
         self._may_be_returned = self._passed_on(self.returned)
-        self.moved = Moved(self.program, self.value, self.one_value, self.same, self._is_fixed)
+        self.moved = Moved(self)
         for node in self.graph.nodes:
             copied = self.copied(node)
             self._cut(node, copied)
@@ -120,9 +120,10 @@ class Side:
 
     def is_inner(self, node: torch.fx.Node) -> bool:
         """True if a node's storage is neither mutated nor returned."""
-        return self._is_fixed(node) and self.returned.isdisjoint(self.at(node))
+        return self.is_fixed(node) and self.returned.isdisjoint(self.at(node))
 
-    def _is_fixed(self, node: torch.fx.Node) -> bool:
+    def is_fixed(self, node: torch.fx.Node) -> bool:
+        """True if a node's storage is never mutated."""
         return self.changed.isdisjoint(self.at(node))
 
     def _states_the_known(self, node: torch.fx.Node) -> bool:
@@ -215,7 +216,7 @@ class Side:
         value = self.value(value) if isinstance(value, torch.fx.Node) else value
         if isinstance(value, bool):
             return f.TRUE if value else f.FALSE
-        return self.translator.formula(symbols.expression(value))
+        return self.translator.formula(value.node.expr)
 
     def quantity(self, value: Any) -> Term | Real | Formula | None:
         """Return the term of a size, int or float argument; None for any other argument."""

@@ -16,12 +16,12 @@ import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 
 from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.numbers.symbols import ASSERTION, sizes, values
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.source.frames import entry
@@ -42,7 +42,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     """
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
     data = iter([node for node in there.graph.nodes if _takes_from_data(node)])
-    mode = _fake_mode_of(there)
+    mode = next((value.fake_mode for value in symbols.values(there) if isinstance(value, FakeTensor)), None)
     env = mode.shape_env if mode is not None and isinstance(mode.shape_env, ProofShapeEnv) else None
     values: dict[torch.fx.Node, Any] = {}
     noted: dict[torch.fx.Node, Any] = {}
@@ -58,7 +58,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
                 values[node] = getattr(program.graph_module, str(node.target))
             elif _takes_from_data(node):
                 values[node] = _taken_from_data(node, next(data, None))
-            elif node.op == "call_function" and node.target is not ASSERTION:
+            elif node.op == "call_function" and node.target is not symbols.ASSERTION:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
                 values[node] = known.result(node.target, args, kwargs)
                 if values[node] is None:
@@ -144,15 +144,14 @@ def _takes_from_data(node: torch.fx.Node) -> bool:
 
 def _called(noted: Any, value: Any) -> dict[Any, torch.SymInt]:
     """Map a program's symbols for sizes from data to the symbols there."""
-    pairs = zip(sizes(noted), sizes(value), strict=False)
+    pairs = zip(symbols.sizes(noted), symbols.sizes(value), strict=False)
     return {a.node.expr: b for a, b in pairs if isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt)}
 
 
 def _recounted(noted: Any, called: Mapping[Any, torch.SymInt]) -> list[Any]:
     """Return the values there of sizes that a program reused: torch remembers the size of a tensor's `nonzero`."""
-    return [
-        called[a.node.expr].node.expr for a in sizes(noted) if isinstance(a, torch.SymInt) and a.node.expr in called
-    ]
+    reused = (size.node.expr for size in symbols.sizes(noted) if isinstance(size, torch.SymInt))
+    return [called[expr].node.expr for expr in reused if expr in called]
 
 
 def _as_it_is(value: Any) -> Any:
@@ -164,7 +163,3 @@ def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
     if other is None or other.target != node.target:
         raise LookupError(f"`{node.target}` takes a size from data, and nothing like it does there")
     return other.meta.get("val")
-
-
-def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | None:
-    return next((value.fake_mode for value in values(program) if isinstance(value, FakeTensor)), None)

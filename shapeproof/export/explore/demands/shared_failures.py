@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +67,9 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
         if len(seen) == len(by_node) + len(checks):
             break
         known = Known(translator_of(program).size, dict(found.start))
-        failed = _failing_node(fresh(), leaves((args, kwargs)), known)
-        possible = [by_node[failed]] if failed in by_node else checks if failed is not None else []
+        walk = _UpToFailure(fresh(), known)
+        walk.walk(leaves((args, kwargs)))
+        possible = [by_node[walk.failed]] if walk.failed in by_node else checks if walk.failed is not None else []
         broken = next((each for each in possible if known.denies(each.formula)), None)
         if broken is None or broken.formula in seen:
             continue
@@ -106,13 +107,6 @@ def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_floating_point():
         return torch.where(sign == 1, tensor, -tensor)
     return sign == 1 if tensor.dtype == torch.bool else tensor
-
-
-def _failing_node(module: torch.nn.Module, values: Sequence[Any], known: Known) -> str | None:
-    """Return the name of the node at which a program fails; `known` learns the sizes up to that node."""
-    interpreter = _UpToFailure(module, known)
-    interpreter.walk(values)
-    return interpreter.failed
 
 
 class _UpToFailure(Walk):

@@ -16,18 +16,12 @@ import torch
 
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.terms import Term
-from shapeproof.export.explore.findings import Traced, narrowed
-from shapeproof.export.explore.inferred.scout import Scouted
+from shapeproof.export.explore.findings import Traced
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
-
-
-def as_main(seen: Scouted, domain: Facts) -> Traced | None:
-    """Return the scout's trace as a trace of the domain that it asks for; None if that must be traced separately."""
-    return as_trace_of(narrowed(domain, seen.domain), seen.at_example, seen.point)
 
 
 def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced | None:

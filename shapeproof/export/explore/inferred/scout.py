@@ -8,12 +8,13 @@ eager rejects unequal ones. The scout only chooses a domain; the exploration set
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
+from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.kept_equal import equal_in_example
@@ -44,25 +45,23 @@ class Scout:
 
     Attributes:
         eager: the model, as eager runs it on the declared inputs.
-        trace: makes a quick trace at a point of a domain.
-        generic: finds a point without accidental equalities.
+        attempts: makes the traces.
     """
 
     eager: Eager
-    trace: Callable[[Facts, dict[str, int]], Traced]
-    generic: Callable[[Facts], dict[str, int] | None]
+    attempts: Attempts
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
         """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
         if not self.eager.inputs.domain.of_role(Role.INFERRED) or self._runs_in(domain, SCOUT_ELEMENTS):
             return None
-        traced = self.trace(domain, example)
+        traced = self.attempts.once(domain, example)
         if traced.program is None:
             return None
         asked = asked_for(traced.trial.decisions, self.eager.inputs)
         region = narrowed(domain, asked).assuming(*self._general(traced))
         tied, pinned = self._tied(region, example, self._pinned(traced))
-        point = self.generic(narrowed(region, [*tied, *pinned]))
+        point = self.attempts.sizes.generic(narrowed(region, [*tied, *pinned]))
         return None if point is None else Scouted(traced, [*asked, *pinned], tied, point)
 
     def _pinned(self, traced: Traced) -> list[Formula]:
@@ -84,9 +83,11 @@ class Scout:
         """
         if self._runs_in(region):
             return [], []
+        # of a size with a single value, it is an accident if another size of the example equals it
+        alone = {name for name, bounds in region.ranges.items() if bounds.single is not None}
         open_, every = (
             [each for each in equal_in_example(self.eager.inputs, example, fixed) if self._is_open(each, region)]
-            for fixed in (_of_one_value(region), ())
+            for fixed in (alone, ())
         )
         constant = [each for each in dict.fromkeys(pinned) if self._is_open(each, region)]
         needed = next((each for each in (open_, [*open_, *constant], every) if self._serves(region, each)), [])
@@ -109,15 +110,10 @@ class Scout:
 
     def _runs_in(self, region: Facts, elements: int | None = None) -> bool:
         """True if eager accepts a generic point; a point with more than `elements` elements is not run."""
-        point = self.generic(region)
+        point = self.attempts.sizes.generic(region)
         if point is None or (elements is not None and self.eager.inputs.elements(point) > elements):
             return False
         return self.eager.failure(point) is None
-
-
-def _of_one_value(region: Facts) -> set[str]:
-    """Return the sizes with a single value in a region: it is an accident if another size of the example equals it."""
-    return {name for name, bounds in region.ranges.items() if bounds.single is not None}
 
 
 @dataclass(slots=True)

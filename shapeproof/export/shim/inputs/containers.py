@@ -140,6 +140,12 @@ def is_same(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) and isinstance(one, (*_PLAIN, frozenset)) and bool(one == other))
 
 
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return the names that stand for different values, or that only one of the two has."""
+    same = {name for name, value in one.items() if name in other and is_same(value, other[name])}
+    return [name for name in {**one, **other} if name not in same]
+
+
 def _places(bound: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     seen: set[int] = set()

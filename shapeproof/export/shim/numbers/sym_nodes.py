@@ -33,39 +33,29 @@ from torch.utils._sympy.symbol import SymT, make_symbol
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Double, literal, operation, value_of
+from shapeproof.export.shim.numbers.doubles import COMPARISONS, FUNCTIONS, Double, literal, operation, value_of
 from shapeproof.export.shim.numbers.symbols import value_range
 from shapeproof.export.shim.replaced import replaced
 
 _T = TypeVar("_T")
 wrap_node: Callable[[SymNode], Any] = sym_node.wrap_node
+_COMPARING = {method: sign for sign, (method, _) in COMPARISONS.items()}
 _OPERATIONS = {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "mod": "mod",
+    **{name: name for name in ("add", "sub", "mul", "mod", "neg", "abs")},
     "float_pow": "pow",
     "float_truediv": "truediv",
-    "neg": "neg",
-    "abs": "abs",
     "sym_min": "min",
     "sym_max": "max",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-} | {f"sym_{name}": name for name in FUNCTIONS}
+    **{f"sym_{name}": name for name in FUNCTIONS},
+    **_COMPARING,
+}
 """From a node's method to the float operation."""
 _TO_INTEGER = frozenset({"floor", "ceil", "trunc"})
-_COMPARING = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _FLOOR_DIVISIONS = {
     getattr(cls, name).__code__: name
     for cls in (torch.SymFloat, torch.SymInt)
     for name in ("__floordiv__", "__rfloordiv__")
 }
-_QUESTIONS = frozenset({_OPERATIONS[method] for method in _COMPARING})
 BY_ZERO = "division by zero"
 """The message of the check for a division."""
 NEGATIVE_SHIFT = "negative shift count"
@@ -93,7 +83,7 @@ _OF_FLOATS: dict[str, tuple[Callable[..., Any], str]] = {
     **dict.fromkeys(("asin", "acos"), (lambda value: torch.sym_not((value < -1.0) | (value > 1.0)), OUT_OF_DOMAIN)),
 }
 """The same of operations on floats."""
-_REMEMBERED = _COMPARING | {"add", "sub", "mul", "sym_min", "sym_max"}
+_REMEMBERED = _COMPARING.keys() | {"add", "sub", "mul", "sym_min", "sym_max"}
 """Operations on two integers whose expression follows from the expressions of their operands, and that never raise."""
 _IN_ORDER = frozenset({torch.sym_min.__code__, torch.sym_max.__code__})
 _POWER = torch.SymFloat.__pow__.__code__
@@ -161,7 +151,8 @@ class ProofSymNode(SymNode):
         if self.divided is not None:
             return _computed(operator.floordiv, "floordiv", *self.divided)
         made = exact(torchs(self))
-        if isinstance(made, ProofSymNode) and self.is_int() and _is_called_by("promote2", sys._getframe(1)):
+        promoting = _caller(lambda frame: frame.f_code.co_name == "promote2", sys._getframe(1)) is not None
+        if isinstance(made, ProofSymNode) and self.is_int() and promoting:
             made.promoted = self
         return made
 
@@ -279,10 +270,6 @@ def is_whole(number: Any) -> bool:
     return isinstance(number, torch.SymInt) or float(number).is_integer()
 
 
-def _is_called_by(name: str, frame: FrameType | None) -> bool:
-    return _caller(lambda each: each.f_code.co_name == name, frame) is not None
-
-
 def _caller(wanted: Callable[[FrameType], bool], frame: FrameType | None) -> FrameType | None:
     for _ in range(_DEPTH):
         if frame is None or wanted(frame):
@@ -304,7 +291,7 @@ def _computed(function: Callable[..., Any], op: str, *nodes: SymNode) -> SymNode
     if get_proxy_mode():
         return _recorded(function, *nodes)
     _environment(nodes[0]).before(function, nodes[0])
-    kind = bool if op in _QUESTIONS else float
+    kind = bool if op in COMPARISONS else float
     return _made(nodes[0], operation(op, *map(_expression, nodes)), kind, function, *nodes[1:])
 
 

@@ -25,7 +25,7 @@ from shapeproof.export.shim.trees import graph_modules
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator of an assertion in a graph."""
 
-SIZE_FUNCTIONS = (FloorDiv, Min, Max)
+SIZE_FUNCTIONS: tuple[Any, Any, Any] = (FloorDiv, Min, Max)
 """The functions in torch's size expressions, besides sums and products."""
 
 OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
@@ -47,11 +47,6 @@ CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
 
 PLAIN: Mapping[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """The eager class of each symbolic number."""
-
-
-def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
-    """Return the sympy expression of a symbolic number."""
-    return value.node.expr
 
 
 def may_be_negative(number: Any) -> bool:

@@ -17,6 +17,7 @@ import torch
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers.symbols import ASSERTION
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 _COND = torch.ops.higher_order.cond
@@ -24,7 +25,7 @@ _COND = torch.ops.higher_order.cond
 
 def note_branches(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
     """Note the results of a program's branches, computed from their operands' metadata, under its FakeTensorMode."""
-    with env.trial.viewing_everywhere():
+    with replaced(env.trial, views=env.trial.known):  # views are written as on the whole domain
         _note_branches(program.graph_module, {node: node.meta.get("val") for node in program.graph.nodes}, env)
 
 

@@ -148,7 +148,7 @@ class _Writer(Writer):
     """Writes terms over input sizes: where `s` is `2*d + 1`, `4*d` becomes `2*(s - 1)`, and `d` `(s - 1)//2`."""
 
     def __init__(self, roots: Mapping[str, tuple[sympy.Symbol, int, int]]) -> None:
-        super().__init__({}, *symbols.SIZE_FUNCTIONS)
+        super().__init__({})
         self._roots = roots
         self._symbols = {
             name: free if (offset, step) == (0, 1) else self._floordiv(free - offset, step, evaluate=False)

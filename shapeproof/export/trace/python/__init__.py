@@ -4,8 +4,7 @@ builtins.py          makes a model's functions call the symbolic versions
 rewriting.py         rewrites their code
 users_functions.py   finds functions that are reachable by no name
 plain_numbers.py     symbolic `int`, `len`, `isinstance` and others
-ranges.py            symbolic `range`
-distinct.py          symbolic `set`
+containers.py        symbolic `range` and `set`
 remembering.py       restores what code remembers between calls
 whether_traced.py    notes where a model asks whether it is traced
 rejoining.py         branches whose two sides rejoin in the same state

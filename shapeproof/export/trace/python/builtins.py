@@ -30,7 +30,7 @@ from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
-from shapeproof.export.trace.python.remembering import Remembered
+from shapeproof.export.trace.python.remembering import ABSENT, Remembered, assign
 from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 from shapeproof.export.trace.python.users_functions import users_functions
 from shapeproof.export.trace.python.whether_traced import Compiler
@@ -96,7 +96,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
             after.callback(setattr, cls, name, vars(cls)[name])
             setattr(cls, name, made)
         for scope, name, made in rewriting.globals():
-            after.callback(_put_back, scope, name, made, scope.get(name, _NOTHING))
+            after.callback(_put_back, scope, name, made, scope.get(name, ABSENT))
             scope[name] = made
         for function, code in codes.items():
             after.callback(setattr, function, "__code__", function.__code__)
@@ -109,19 +109,14 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         yield frozenset(rewriting.names)
 
 
-_NOTHING = object()
 _HEAP = 1 << 9
 """The flag of a class that Python code creates."""
 
 
 def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
     """Restore a global name, unless the model has assigned the name during the trace."""
-    if scope.get(name) is not made:
-        return
-    if value is _NOTHING:
-        del scope[name]
-    else:
-        scope[name] = value
+    if scope.get(name) is made:
+        assign(scope, name, value)
 
 
 def _is_foreign(value: Any) -> bool:
@@ -157,7 +152,7 @@ class _Rewriting:
     def members(self) -> Iterator[tuple[type, str, Any]]:
         """Yield the class members to replace, for the names in use."""
         seen: set[tuple[type, str]] = set()
-        while found := self._used() - seen:
+        while found := {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names} - seen:
             seen |= found
             for cls, name in found:
                 self._hold(vars(cls)[name])
@@ -190,9 +185,6 @@ class _Rewriting:
                     if isinstance(other, str):
                         self._exchange(scope, other, CALLED[name])
         return found
-
-    def _used(self) -> set[tuple[type, str]]:
-        return {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names}
 
     def member(self, value: Any) -> Any:
         """Return the replacement of a value in an object or a class; None if the value stays."""

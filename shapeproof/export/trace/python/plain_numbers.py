@@ -19,8 +19,7 @@ import torch
 
 from shapeproof.export.shim.numbers.sym_nodes import is_finite
 from shapeproof.export.shim.numbers.symbols import PLAIN, UNREADABLE
-from shapeproof.export.trace.python.distinct import Distinct
-from shapeproof.export.trace.python.ranges import Range
+from shapeproof.export.trace.python.containers import Distinct, Range
 from shapeproof.export.trace.python.whether_traced import ASKING
 from shapeproof.export.trace.translate import Untranslatable
 
@@ -152,10 +151,6 @@ class _Flag(int, metaclass=_Matching):
 def _type(*args: Any, **kwargs: Any) -> Any:
     """Return a value's class in eager; with more arguments, call `type`."""
     return type(*args, **kwargs) if len(args) != 1 else _class(args[0], type(args[0]))
-
-
-def _class_read(value: Any) -> Any:
-    return _class(value, value.__class__)
 
 
 def _class(value: Any, kind: type) -> type:
@@ -291,7 +286,7 @@ CALLED: Mapping[str, Callable[..., Any]] = {  # "case ..." is a class in a patte
     "case int": _Whole,
     "case float": _Double,
     "case bool": _Flag,
-    "__class__": _class_read,
+    "__class__": lambda value: _class(value, value.__class__),
 }
 _BY_NAME = ("int", "float", "len", "divmod", "min", "max", "round", "type")
 _MAPPED: Mapping[Any, Callable[..., Any]] = {getattr(builtins, name): CALLED[name] for name in _BY_NAME}

@@ -39,6 +39,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.operators import COMPARISONS
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, outwards
@@ -58,15 +59,8 @@ _DEEPEST = 3
 _NUMBERS = {bool, int, float}
 _PLAIN = {*_NUMBERS, str, type(None)}
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
-_SIGNS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Term, Term], Formula]]] = {
-    "==": (operator.eq, f.eq),
-    "!=": (operator.ne, f.ne),
-    "<": (operator.lt, f.lt),
-    "<=": (operator.le, f.le),
-    ">": (operator.gt, f.gt),
-    ">=": (operator.ge, f.ge),
-}
-"""What each sign computes of plain values, and its formula over symbolic numbers."""
+_SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {**COMPARISONS, ">": operator.gt, ">=": operator.ge}
+"""What each sign computes of plain values."""
 _SHOWING = {"locals", "vars", "dir", "eval", "exec"}
 """Functions that may show a frame's local names: the dict that they return would be brought up to date."""
 _IMPORT = builtins.__import__ if isinstance(builtins.__import__, BuiltinFunctionType) else None
@@ -122,7 +116,7 @@ def where_apart(asked: Any, read: Callable[[Any], Term], outcome: bool) -> Formu
 
 def _taking(way: Way, read: Callable[[Any], Term]) -> Formula:
     """Return where the comparisons of a way have its answers."""
-    asked = ((_SIGNS[each.sign][1](read(each.left), read(each.right)), answer) for each, answer in way)
+    asked = ((f.real_compare(each.sign, read(each.left), read(each.right)), answer) for each, answer in way)
     return f.conjunction(*(formula if answer else f.negate(formula) for formula, answer in asked))
 
 
@@ -375,7 +369,7 @@ def _compared(sign: str, left: Any, right: Any) -> bool:
     known = kinds <= _PLAIN if sign in {"==", "!="} else kinds <= _NUMBERS or kinds == {str}
     if sign not in _SIGNS or not known:
         raise _EndError
-    return bool(_SIGNS[sign][0](left, right))
+    return bool(_SIGNS[sign](left, right))
 
 
 def _attribute(value: Any, name: str) -> Any:

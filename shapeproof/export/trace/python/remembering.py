@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-_ABSENT = object()
+ABSENT = object()
 
 
 class Remembered:
@@ -22,8 +22,8 @@ class Remembered:
 
     def global_name(self, scope: dict[str, Any], name: str) -> None:
         """Remember a global name that the model assigns."""
-        value = scope.get(name, _ABSENT)
-        self._back.setdefault((id(scope), name), lambda: _assign(scope, name, value))
+        value = scope.get(name, ABSENT)
+        self._back.setdefault((id(scope), name), lambda: assign(scope, name, value))
 
     def container(self, value: Any) -> None:
         """Remember the contents of a value, if it is a container: the model may add to it."""
@@ -47,8 +47,9 @@ class Remembered:
             back()
 
 
-def _assign(scope: dict[str, Any], name: str, value: Any) -> None:
-    if value is not _ABSENT:
+def assign(scope: dict[str, Any], name: str, value: Any) -> None:
+    """Give a global name its value again, or take it away."""
+    if value is not ABSENT:
         scope[name] = value
     else:
         scope.pop(name, None)
@@ -59,11 +60,11 @@ def _resetting(value: Any, held: Mapping[str, Any], before: dict[str, Any]) -> C
 
     def back() -> None:
         for name in {**held, **before}:
-            there = before.get(name, _ABSENT)
-            if there is held.get(name, _ABSENT):
+            there = before.get(name, ABSENT)
+            if there is held.get(name, ABSENT):
                 continue
             with contextlib.suppress(AttributeError, TypeError):  # a read-only attribute
-                delattr(value, name) if there is _ABSENT else _set(value, held, name, there)
+                delattr(value, name) if there is ABSENT else _set(value, held, name, there)
 
     return back
 

@@ -1,12 +1,13 @@
-"""A `range` of sizes; Python's own takes plain numbers only.
+"""Containers of sizes: Python's own `range` takes plain numbers only, and its `set` looks elements up by hash.
 
-It has the meaning of Python's. An iteration asks for the number of elements, and its text for the ends. The ends, the
-length and the elements are sizes, and computing them asks nothing.
+A symbolic size has no hash. A range has the meaning of Python's: an iteration asks for the number of elements, and its
+text for the ends. The ends, the length and the elements are sizes, and computing them asks nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
@@ -82,3 +83,27 @@ class Range(Sequence[Any]):
 
     def _at(self, number: Any) -> Any:
         return self.start + self.step * number
+
+
+class Distinct(AbstractSet[Any]):
+    """A set of values: two sizes are compared when the second one is added; nothing else is asked."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._values: list[Any] = []
+        self._values += (value for value in values if value not in self)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class that `isinstance` sees."""
+        return set
+
+    def __contains__(self, value: object) -> bool:
+        return any(bool(value == each) for each in self._values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
