@@ -30,7 +30,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import division, operators, polynomials
-from shapeproof.constraints.atoms import Apply, Max, Min, Symbol, Unknown, Where
+from shapeproof.constraints.atoms import Apply, Extremum, Max, Min, Symbol, Unknown, Where
 from shapeproof.constraints.bits import without_bits
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
 
 __all__ = [
-    "ONE", "ZERO", "Apply", "Atom", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall", "RealConstant",
-    "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "bare", "constant", "floor_div",
-    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "symbol_in", "total", "unknown",
-    "where",
+    "ONE", "ZERO", "Apply", "Atom", "Extremum", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall",
+    "RealConstant", "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "bare", "constant",
+    "floor_div", "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "symbol_in", "total",
+    "unknown", "where",
 ]  # fmt: skip
 
 _LARGEST_EXPANSION = 16
@@ -181,7 +181,7 @@ class Term(Node):
         return _build(polynomials.power(self.poly, exponent), self)
 
 
-Atom: TypeAlias = Symbol | FloorDiv | Min | Max | Where | Apply | Unknown
+Atom: TypeAlias = Symbol | FloorDiv | Extremum | Where | Apply | Unknown
 IntLike: TypeAlias = Term | int
 
 _TERMS: dict[tuple[frozenset[tuple[Monomial, int]], tuple[Node, ...]], Term] = {}
@@ -400,20 +400,16 @@ def _faces_away(shapes: Iterable[Term], sense: int) -> bool:
     return sense > 0 if first is None else first.is_negative
 
 
-def _joins(atom: Min | Max, sense: int) -> bool:
-    return isinstance(atom, Min) == (sense > 0)
-
-
 def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:
     """The terms. A nested extremum of the same sense, shifted or scaled, gives its arguments while there is room."""
     room = _WIDEST_EXTREMUM
     for term in terms:
         shape = polynomials.without_constant(term.poly)
         match list(shape.items()):
-            case [((((Min() | Max()) as atom, 1),), scale)] if _joins(atom, scale * sense) and len(atom.args) < room:
-                room -= len(atom.args)
+            case [(((Extremum(args) as atom, 1),), scale)] if atom.sense * scale * sense > 0 and len(args) < room:
+                room -= len(args)
                 offset = polynomials.constant(term.poly.get(UNIT, 0))
-                yield from (polynomials.add(offset, arg.poly, scale) for arg in atom.args)
+                yield from (polynomials.add(offset, arg.poly, scale) for arg in args)
             case _:
                 yield term.poly
 

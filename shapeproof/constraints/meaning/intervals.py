@@ -17,7 +17,7 @@ from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formu
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.polynomials import UNIT, Poly
-from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where, of_atom
+from shapeproof.constraints.terms import Apply, Extremum, FloorDiv, Symbol, Term, Where, of_atom
 from shapeproof.constraints.work import charge
 
 _DEEPEST_FACTORING = 6
@@ -210,12 +210,10 @@ class Bounds:
                 return self._ranges.get(name, Interval())
             case FloorDiv(numerator, divisor):
                 return self.of(numerator) // self.of(divisor)
-            case Min(args):
+            case Extremum(args):
+                pick = min if node.sense > 0 else max
                 ends = [self.of(arg).ends() for arg in args]
-                return _between(min(low for low, _ in ends), min(high for _, high in ends))
-            case Max(args):
-                ends = [self.of(arg).ends() for arg in args]
-                return _between(max(low for low, _ in ends), max(high for _, high in ends))
+                return _between(pick(low for low, _ in ends), pick(high for _, high in ends))
             case Where(condition, then, otherwise):
                 taken = self.truth(condition)
                 sides = [then] * (taken is not False) + [otherwise] * (taken is not True)

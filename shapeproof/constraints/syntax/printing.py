@@ -20,7 +20,7 @@ from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formu
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import ZERO, Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
+from shapeproof.constraints.terms import ZERO, Apply, Extremum, FloorDiv, Symbol, Term, Unknown, Where
 
 NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]`]*\])*"
 KEYWORDS = frozenset({"and", "or", "not", "if", "else", "True", "False", "inf", "nan"})
@@ -109,10 +109,8 @@ def _layout(shown: _Shown | tuple[_Summand, ...], names: Mapping[str, str]) -> t
         case FloorDiv(numerator, divisor):
             turned = divisor.is_negative
             return _layout(_Binary("//", -numerator if turned else numerator, -divisor if turned else divisor), names)
-        case Min(args):
-            return _call("min", args)
-        case Max(args):
-            return _call("max", args)
+        case Extremum(args):
+            return _call("min" if shown.sense > 0 else "max", args)
         case Where(condition, then, otherwise):
             return TERNARY, [(then, OR), " if ", (condition, OR), " else ", (otherwise, TERNARY)]
         case Apply(op, args):

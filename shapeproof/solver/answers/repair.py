@@ -24,7 +24,7 @@ from itertools import permutations
 from math import lcm
 from typing import Literal, TypeAlias
 
-from shapeproof.constraints.atoms import Max, Min, Where
+from shapeproof.constraints.atoms import Extremum, Where
 from shapeproof.constraints.formulas import (
     TRUE,
     Compare,
@@ -60,7 +60,7 @@ _SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples
 """The preference among equivalent repairs."""
 _MOST_VALUES = 8
 _MOST_STEPS = 32
-_INVOLVED = (FloorDiv, Min, Max, Where)
+_INVOLVED = (FloorDiv, Extremum, Where)
 _WIDEST = 128
 """A symbol with more values than this is not tried value by value."""
 
@@ -285,10 +285,9 @@ def _sides(required: Formula, facts: Facts, point: Point) -> Iterator[Repair]:
     """The condition that each min and max in the requirement is the operand that it is at the anchor."""
     said = []
     for node in postorder(required):
-        if isinstance(node, Min | Max) and node.symbols <= point.keys():
-            pick = min if isinstance(node, Min) else max
-            best = pick(node.args, key=lambda term: evaluate(term, point))
-            said += [le(best, each) if pick is min else ge(best, each) for each in node.args if each is not best]
+        if isinstance(node, Extremum) and node.symbols <= point.keys():
+            best = min(node.args, key=lambda term: node.sense * evaluate(term, point))
+            said += [ge(node.sense * (each - best), 0) for each in node.args if each is not best]
     if said:
         yield Repair("sides", conjunction(*simplified(said, facts)))
 

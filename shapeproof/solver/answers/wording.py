@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from shapeproof.constraints import operators
-from shapeproof.constraints.atoms import Max, Min
+from shapeproof.constraints.atoms import Extremum, Max
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.formulas import (
     FALSE,
@@ -71,9 +71,9 @@ def by_operand(formula: Formula) -> Iterator[Formula]:
         return
     for monomial, times in formula.term.monomials:
         match monomial:
-            case ((Min(args) | Max(args) as extremum, 1),):
+            case ((Extremum(args) as extremum, 1),):
                 rest = formula.term - times * from_poly({monomial: 1})
-                ordered = le if isinstance(extremum, Min) else ge
+                ordered = le if extremum.sense > 0 else ge
                 for one in args:
                     among = (ordered(one, other) for other in args if other is not one)
                     yield conjunction(*among, compare(formula.op, rest + times * one))

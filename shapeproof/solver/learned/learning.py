@@ -14,7 +14,7 @@ from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, 
 from shapeproof.constraints.meaning.intervals import Interval, hull
 from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.records.domain import ranges
-from shapeproof.constraints.terms import FloorDiv, Max, Min, Term, floor_div, from_poly, modulo, symbol, symbol_in
+from shapeproof.constraints.terms import Extremum, FloorDiv, Term, floor_div, from_poly, modulo, symbol, symbol_in
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
@@ -329,7 +329,7 @@ class _Learner:
         """Return an equivalent of `term <= 0` for the arguments of a min, max or division, if there is one."""
         for monomial, coefficient in term.monomials:
             match monomial:
-                case (((Min(args) | Max(args)) as atom, 1),) if (coefficient > 0) == isinstance(atom, Max):
+                case ((Extremum(args) as atom, 1),) if coefficient * atom.sense < 0:
                     rest = from_poly(polynomials.add(term.poly, {monomial: -coefficient}))
                     return [compare("<=", rest + coefficient * arg) for arg in args]
                 case ((FloorDiv(numerator, divisor), 1),) if coefficient in (1, -1) and self._known.sign(divisor) > 0:

@@ -34,9 +34,8 @@ from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, RealCall
 from shapeproof.constraints.terms import (
     Apply,
+    Extremum,
     FloorDiv,
-    Max,
-    Min,
     Symbol,
     Term,
     Unknown,
@@ -119,10 +118,8 @@ class Reducer:
                 return self._polynomial(node)
             case FloorDiv(numerator, divisor):
                 return self._division(memo[numerator], memo[divisor])
-            case Min(args):
-                return self._extremum([memo[arg] for arg in args], 1)
-            case Max(args):
-                return self._extremum([memo[arg] for arg in args], -1)
+            case Extremum(args):
+                return self._extremum([memo[arg] for arg in args], node.sense)
             case Where(condition, then, otherwise):
                 return bare(where(memo[condition], memo[then], memo[otherwise]))
             case Apply(op, args):
