@@ -35,7 +35,7 @@ from shapeproof.export.trace.traced import env_of, translator_of
 from shapeproof.operators.calling import shown_names
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import decide, implied
 
 

@@ -176,17 +176,12 @@ def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
         return Vacuous()
     with until_spent(budget.without(*facts.search_cost)) as left:
-        return _where_not_vacuous(formula, facts, left)
-    return Undecided(f"the budget of {budget.work} steps of work was used up")
-
-
-def _where_not_vacuous(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
-    condition = defined(formula)
-    if condition is not TRUE:
-        verdict = _valid(condition, facts, left)
-        if not isinstance(verdict, Proved):
+        condition = defined(formula)
+        verdict = None if condition is TRUE else _valid(condition, facts, left)
+        if verdict is not None and not isinstance(verdict, Proved):
             return _where_undefined(formula, verdict)
-    return _valid(formula, facts, left)
+        return _valid(formula, facts, left)
+    return Undecided(f"the budget of {budget.work} steps of work was used up")
 
 
 def _where_undefined(formula: Formula, verdict: Verdict) -> Verdict:

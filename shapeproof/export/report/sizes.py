@@ -16,7 +16,7 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import FloorDiv, constant, modulo, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,12 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
     [h >= 64 and h % 32 == 0, h + w == 640]
     """
+
+    def fits(each: Formula) -> bool:
+        return all(holds_at(each, at) for at in others) and sayable(each)
+
     with until_spent(facts.budget.for_a_task):
-        return _repaired(required, facts, anchor, lambda each: _kept(each, others) and sayable(each), simple=simple)
+        return _repaired(required, facts, anchor, fits, simple=simple)
     return None
 
 
@@ -156,10 +160,6 @@ def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None) ->
         return dict(given) if holds_at(required, given) else None
     found = smallest(conjunction(defined(required), required), facts, None)
     return found if isinstance(found, dict) else None
-
-
-def _kept(formula: Formula, points: Sequence[Mapping[str, int]]) -> bool:
-    return all(holds_at(formula, dict(point)) for point in points)
 
 
 def _parts(required: Sequence[Formula]) -> list[Formula]:

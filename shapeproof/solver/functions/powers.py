@@ -15,20 +15,13 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shapeproof.constraints import polynomials
-from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.terms import Apply, FloorDiv, Term, apply, constant, floor_div, from_poly
+from shapeproof.solver.functions.doubles import Bounds
 from shapeproof.solver.functions.masks import without_masks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shapeproof.constraints.meaning.intervals import Interval
-    from shapeproof.constraints.polynomials import Monomial
-
-    Bounds = Callable[[Term], Interval]
 
 _MOST_BITS = 512
 _HIGHEST = 64

@@ -30,7 +30,7 @@ from shapeproof.constraints.formulas import (
 )
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node
-from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
+from shapeproof.constraints.polynomials import UNIT, Poly
 from shapeproof.constraints.reals import FromInt, RealCall
 from shapeproof.constraints.terms import (
     Apply,
@@ -55,12 +55,11 @@ from shapeproof.solver.functions.powers import divided_powers, joined_powers, wi
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import term_of
 from shapeproof.solver.learned.enclosed import enclosed
+from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.remainders import by_remainders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shapeproof.solver.learned.knowledge import Knowledge
+    from collections.abc import Iterable, Mapping
 
 Expression = TypeVar("Expression", Term, Formula)
 
@@ -152,12 +151,13 @@ class Reducer:
         if not self._known.rules:
             return term
         for _ in range(_RULE_STEPS):
-            match = _first_match(term.poly, self._known)
+            pairs = ((monomial, left) for monomial in term.poly for left in self._known.renamed(monomial))
+            match = next((pair for pair in pairs if polynomials.over(*pair) is not None), None)
             if match is None:
                 break
-            monomial, rest, replacement = match
-            coefficient = term.poly[monomial]
-            swap = polynomials.multiply({rest: coefficient}, replacement.poly)
+            monomial, left = match
+            coefficient, rest = term.poly[monomial], polynomials.over(monomial, left) or UNIT
+            swap = polynomials.multiply({rest: coefficient}, self._known.rules[left].poly)
             term = from_poly(polynomials.add(polynomials.add(term.poly, {monomial: -coefficient}), swap))
         return term
 
@@ -343,10 +343,17 @@ def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formu
     return joined
 
 
-def _first_match(poly: Poly, known: Knowledge) -> tuple[Monomial, Monomial, Term] | None:
-    for monomial in poly:
-        for left in known.renamed(monomial):
-            rest = polynomials.over(monomial, left)
-            if rest is not None:
-                return monomial, rest, known.rules[left]
-    return None
+def substitute(expression: Expression, replacements: Mapping[str, Term]) -> Expression:
+    """Return the expression with symbols replaced at once; the result is equal wherever the expression is defined.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> substitute(symbol("h") // 4, {"h": 8 * symbol("k")})
+    2*k
+    """
+    replaced = [name for name in expression.symbols if name in replacements]
+    if not replaced:
+        return expression
+    renaming = Knowledge()
+    for name in replaced:
+        renaming.solve(name, replacements[name])
+    return Reducer(renaming).reduce(expression)

@@ -27,13 +27,11 @@ from shapeproof.constraints.terms import Apply, Extremum, FloorDiv, Symbol, Term
 from shapeproof.solver.functions.axioms import axioms, is_strict, rising
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.polynomials import Monomial
-
-    Bounds = Callable[[Term], Interval]
-    """Known bounds of a term; used for the sign of divisors and for functions without a theory."""
+    from shapeproof.solver.functions.doubles import Bounds
 
 _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8
