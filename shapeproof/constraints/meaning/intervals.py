@@ -185,8 +185,8 @@ class Bounds:
         self._ranges = ranges
         self._known: dict[Node, Interval | bool | None] = {}
 
-    def of(self, term: Term) -> Interval:
-        """Return an interval that contains `term` everywhere in the box."""
+    def of(self, term: Node) -> Interval:
+        """Return an interval that contains the term or atom everywhere in the box."""
         value = self._visit(term)
         return value if isinstance(value, Interval) else Interval()
 
@@ -224,10 +224,6 @@ class Bounds:
                 return self._formula(node)
             case _:
                 return None
-
-    def _atom(self, atom: Node) -> Interval:
-        value = self._visit(atom)
-        return value if isinstance(value, Interval) else Interval()
 
     def _applied(self, node: Apply) -> Interval:
         """Return bounds of the few functions with simple ones; without symbols, the exact value."""
@@ -338,7 +334,7 @@ class Bounds:
             below: int | None = coefficient
             above: int | None = coefficient
             for atom, exponent in monomial:
-                ends = self._atom(atom)
+                ends = self.of(atom)
                 ends = ends if exponent == 1 else ends**exponent
                 below, above = _multiplied(below, above, ends.lower, ends.upper)
             low = None if low is None or below is None else low + below
@@ -353,7 +349,7 @@ class Bounds:
         outside, factored = Interval(0, 0), False
         while (shared := _most_shared(poly)) is not None:
             inside, poly = polynomials.by_atom(poly, shared)
-            outside += self._atom(shared) * self._factored(inside, depth + 1)
+            outside += self.of(shared) * self._factored(inside, depth + 1)
             factored = True
         return total & (outside + self._factored(poly, _DEEPEST_FACTORING)) if factored else total
 

@@ -16,10 +16,10 @@ from typing import TypeAlias
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
-from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
-from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
+from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import ZERO, Apply, Extremum, FloorDiv, Symbol, Term, Unknown, Where
 
 NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]`]*\])*"
@@ -117,10 +117,35 @@ def _layout(shown: _Shown | tuple[_Summand, ...], names: Mapping[str, str]) -> t
             return _applied(op, args)
         case Unknown(name, args):
             return _call(_backquoted(name), args)
-        case Formula():
-            return _formula(shown)
-        case Real():
-            return _real(shown)
+        case RealConstant(value=value):
+            return UNARY if value < 0 else PRIMARY, [repr(value)]
+        case RealSymbol(name):
+            return PRIMARY, [f"real({_quoted(name)})"]
+        case FromInt(term):
+            return _call("float", (term,))
+        case RealCall("neg", (arg,)):
+            return UNARY, ["-", (arg, UNARY)]
+        case RealCall("pow", (base, exponent)):
+            return POWER, [(base, PRIMARY), "**", (exponent, UNARY)]
+        case RealCall(op, (left, right)) if op in REAL_INFIX:
+            return _infix(*REAL_INFIX[op], left, right)
+        case RealCall("round", (value, FromInt(digits))):
+            return _call("round", (value, digits))
+        case RealCall(op, args):
+            return _call(op, args)
+        case BooleanConstant(value):
+            return PRIMARY, [str(value)]
+        case Truth(name, negated):
+            return (NOT, ["not ", f"truth({_quoted(name)})"]) if negated else (PRIMARY, [f"truth({_quoted(name)})"])
+        case And(args):
+            return AND, _separated(args, " and ", NOT)
+        case Or(args):
+            return OR, _separated(args, " or ", AND)
+        case RealCompare(op, left, right, negated):
+            pieces: list[_Piece] = [(left, BIT_OR), f" {op} ", (right, BIT_OR)]
+            return (NOT, ["not ", *pieces]) if negated else (COMPARISON, pieces)
+        case Compare(op, term):
+            return COMPARISON, _comparison(op, term)
     raise TypeError(f"{type(shown).__name__} has no text")
 
 
@@ -163,45 +188,6 @@ def _applied(op: str, args: tuple[Node, ...]) -> tuple[int, list[_Piece]]:
         operator, precedence = INTEGER_INFIX[op]
         return _infix(f" {operator} ", precedence, args[0], args[1])
     return _call("int" if op == "trunc" else op, args)
-
-
-def _real(node: Real) -> tuple[int, list[_Piece]]:
-    match node:
-        case RealConstant(value=value):
-            return UNARY if value < 0 else PRIMARY, [repr(value)]
-        case RealSymbol(name):
-            return PRIMARY, [f"real({_quoted(name)})"]
-        case FromInt(term):
-            return _call("float", (term,))
-        case RealCall("neg", (arg,)):
-            return UNARY, ["-", (arg, UNARY)]
-        case RealCall("pow", (base, exponent)):
-            return POWER, [(base, PRIMARY), "**", (exponent, UNARY)]
-        case RealCall(op, (left, right)) if op in REAL_INFIX:
-            return _infix(*REAL_INFIX[op], left, right)
-        case RealCall("round", (value, FromInt(digits))):
-            return _call("round", (value, digits))
-        case RealCall(op, args):
-            return _call(op, args)
-    raise TypeError(f"{type(node).__name__} has no text")
-
-
-def _formula(node: Formula) -> tuple[int, list[_Piece]]:
-    match node:
-        case BooleanConstant(value):
-            return PRIMARY, [str(value)]
-        case Truth(name, negated):
-            return (NOT, ["not ", f"truth({_quoted(name)})"]) if negated else (PRIMARY, [f"truth({_quoted(name)})"])
-        case And(args):
-            return AND, _separated(args, " and ", NOT)
-        case Or(args):
-            return OR, _separated(args, " or ", AND)
-        case RealCompare(op, left, right, negated):
-            pieces: list[_Piece] = [(left, BIT_OR), f" {op} ", (right, BIT_OR)]
-            return (NOT, ["not ", *pieces]) if negated else (COMPARISON, pieces)
-        case Compare(op, term):
-            return COMPARISON, _comparison(op, term)
-    raise TypeError(f"{type(node).__name__} has no text")
 
 
 def _comparison(op: str, term: Term) -> list[_Piece]:
