@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import division, operators, polynomials
 from shapeproof.constraints.atoms import Apply, Extremum, Max, Min, Symbol, Unknown, Where
-from shapeproof.constraints.bits import without_bits
+from shapeproof.constraints.bits import operands, without_bits
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.nodes import MEMORY, Node, obligations, union
@@ -238,7 +238,7 @@ def _operand(value: object) -> Term | None:
 @lru_cache(maxsize=MEMORY)
 def _product(left: Term, right: Term) -> Term:
     """Return the product, multiplied out. A product that would be too long becomes the atom `Apply("mul", factors)`."""
-    if polynomials.is_long_product(left.poly, right.poly) or (_is_one_product(left) and len(right.poly) > 1):
+    if polynomials.is_long_product(left.poly, right.poly) or (operands("mul", left) and len(right.poly) > 1):
         factors = tuple(sorted((bare(left), bare(right)), key=lambda factor: factor.key))
         return of_atom(Apply("mul", factors), left, right)
     return _build(polynomials.multiply(left.poly, right.poly), left, right)
@@ -255,15 +255,6 @@ def total(added: Iterable[Term], taken: Iterable[Term] = ()) -> Term:
     for sign, term in parts:
         polynomials.accumulate(poly, term.poly, sign)
     return _build(poly, *(term for _, term in parts))
-
-
-def _is_one_product(term: Term) -> bool:
-    """True if the term is a product that was too long to be multiplied out."""
-    match term.monomials:
-        case ((((Apply("mul"), 1),), 1),):
-            return True
-        case _:
-            return False
 
 
 def from_poly(poly: Poly, *operands: Node) -> Term:

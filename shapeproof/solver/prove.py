@@ -340,17 +340,11 @@ def truth(formula: Formula, facts: Facts) -> Truth:
     budget = facts.budget
     answer: Truth | None = facts.answers.get(("truth", formula)) or facts.answers.get(("truth", formula, budget))
     if answer is None:
-        answer = _truth(formula, facts, budget)
+        answer = Truth(None, vacuous=True) if facts.contradictory else Truth(None, undecided=True)
+        with until_spent(budget) as left:
+            answer = answer if answer.vacuous else _by_sides(formula, facts, budget, left)
         facts.answers[("truth", formula, budget) if answer.undecided else ("truth", formula)] = answer
     return answer
-
-
-def _truth(formula: Formula, facts: Facts, budget: Budget) -> Truth:
-    if facts.contradictory:
-        return Truth(None, vacuous=True)
-    with until_spent(budget) as left:
-        return _by_sides(formula, facts, budget, left)
-    return Truth(None, undecided=True)
 
 
 def _by_sides(formula: Formula, facts: Facts, budget: Budget, left: Allowance) -> Truth:

@@ -7,6 +7,7 @@ points of the box where the term or formula is defined; definedness.py gives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
@@ -14,7 +15,7 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or
-from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.evaluate import holds, value_at
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.polynomials import UNIT, Poly
 from shapeproof.constraints.terms import Apply, Extremum, FloorDiv, Symbol, Term, Where, of_atom
@@ -220,18 +221,25 @@ class Bounds:
                 return hull(map(self.of, sides))
             case Apply():
                 return self._applied(node)
-            case Formula():
-                return self._formula(node)
-            case _:
-                return None
+            case BooleanConstant(value):
+                return value
+            case Compare(op, term):
+                return _compared(op, self.of(term))
+            case And(args):
+                truths = [self.truth(arg) for arg in args]
+                return False if False in truths else None if None in truths else True
+            case Or(args):
+                truths = [self.truth(arg) for arg in args]
+                return True if True in truths else None if None in truths else False
+            case Formula() if not node.symbols:
+                with suppress(ArithmeticError, ValueError, Unevaluable):
+                    return holds(node, {})
+        return None
 
     def _applied(self, node: Apply) -> Interval:
         """Return bounds of the few functions with simple ones; without symbols, the exact value."""
         if not node.symbols:
-            try:
-                value = evaluate(of_atom(node), {})
-            except (ArithmeticError, ValueError, Unevaluable):
-                return Interval()
+            value = value_at(of_atom(node), {})
             return Interval(value, value)
         left, right = [self.of(arg) if isinstance(arg, Term) else Interval() for arg in (*node.args, node.args[0])][:2]
         match node.op:
@@ -262,25 +270,6 @@ class Bounds:
         lower = _raised(base.lower or 1, max(0, exponent.lower or 0))
         upper = None if base.upper is None or exponent.upper is None else _raised(base.upper, exponent.upper)
         return Interval(*_within_reach(lower, upper))
-
-    def _formula(self, node: Formula) -> bool | None:
-        match node:
-            case BooleanConstant(value):
-                return value
-            case Compare(op, term):
-                return _compared(op, self.of(term))
-            case And(args):
-                truths = [self.truth(arg) for arg in args]
-                return False if False in truths else None if None in truths else True
-            case Or(args):
-                truths = [self.truth(arg) for arg in args]
-                return True if True in truths else None if None in truths else False
-        if node.symbols:
-            return None
-        try:
-            return holds(node, {})
-        except (ArithmeticError, ValueError, Unevaluable):
-            return None
 
     def _polynomial(self, poly: Poly) -> Interval:
         """Bound the polynomial as it is, and with its floor divisions replaced one by one by their numerators.

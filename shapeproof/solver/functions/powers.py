@@ -153,14 +153,9 @@ def _powers(monomial: Monomial) -> list[Any]:
     return [atom for atom, _ in monomial if isinstance(atom, Apply) and atom.op == "pow"]
 
 
-def _contains(high: Apply, low: Apply, bounds: Bounds) -> bool:
+def _contains(high: Any, low: Any, bounds: Bounds) -> bool:
     """True if one power is a multiple of another power of the same base."""
-    if high is low or high.args[0] is not low.args[0]:
-        return False
-    match high.args[1], low.args[1]:
-        case Term() as above, Term() as below:
-            return bounds(above - below).is_nonnegative
-    return False
+    return high is not low and high.args[0] is low.args[0] and bounds(high.args[1] - low.args[1]).is_nonnegative
 
 
 def _masked(value: Term, mask: Term) -> Term | None:

@@ -129,8 +129,20 @@ class Reducer:
                 return FromInt(memo[term])
             case RealCall(op, args):
                 return RealCall(op, tuple(memo[arg] for arg in args))
+            case Compare(op, term):
+                return self._comparison(compare(op, memo[term]))
+            case And(args):
+                return self._listed(_joined((memo[arg] for arg in args), conjunction, FALSE))
+            case Or(args):
+                return self._listed(_joined((memo[arg] for arg in args), disjunction, TRUE))
+            case RealCompare(op, left, right, negated):
+                exact = exact_comparison(op, memo[left], memo[right], self._known.bounds)
+                if exact is None:
+                    return self._bounded(RealCompare(op, memo[left], memo[right], negated))
+                comparison = self._comparison(exact)
+                return comparison.negation if negated else comparison
             case Formula():
-                return self._truth(node)
+                return self._listed(node)
             case _:
                 return node
 
@@ -260,24 +272,6 @@ class Reducer:
             return value
         audit.note_equal("exact", self._known, value, bare(simpler))
         return bare(simpler)
-
-    def _truth(self, formula: Formula) -> Formula:
-        memo = self._memo
-        match formula:
-            case Compare(op, term):
-                return self._comparison(compare(op, memo[term]))
-            case And(args):
-                return self._listed(_joined((memo[arg] for arg in args), conjunction, FALSE))
-            case Or(args):
-                return self._listed(_joined((memo[arg] for arg in args), disjunction, TRUE))
-            case RealCompare(op, left, right, negated):
-                exact = exact_comparison(op, memo[left], memo[right], self._known.bounds)
-                if exact is None:
-                    return self._bounded(RealCompare(op, memo[left], memo[right], negated))
-                comparison = self._comparison(exact)
-                return comparison.negation if negated else comparison
-            case _:
-                return self._listed(formula)
 
     def _bounded(self, formula: RealCompare) -> Formula:
         """Settle a comparison of doubles by a fact, by bounds or by enclosures; otherwise return it."""
