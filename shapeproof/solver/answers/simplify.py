@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations, takewhile
 
-from shapeproof.constraints.atoms import Max, Min, Where
+from shapeproof.constraints.atoms import Extremum, Where
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, connected, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.intervals import Interval
@@ -61,7 +61,7 @@ def in_few_words(required: Formula, known: Facts) -> Formula:
 
 def of_cases(formula: Formula) -> bool:
     """True if the formula has an atom that is one of its operands: facts often tell which."""
-    return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
+    return any(isinstance(node, Extremum | Where) for node in postorder(formula))
 
 
 def _resolved(formula: Formula, facts: Facts) -> Formula:
