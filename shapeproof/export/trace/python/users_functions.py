@@ -7,6 +7,7 @@ the user's classes. It skips objects of torch, of Python and of installed librar
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Iterable, Iterator
 from types import CellType, FunctionType, MethodType
@@ -22,9 +23,8 @@ _WRAPPED = (staticmethod, classmethod, MethodType, functools.partial, property, 
 
 def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
     """Return all functions of the user's files that the user's modules or the model hold, directly or indirectly."""
-    modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or _is_users(module)]
     found: list[FunctionType] = []
-    pending: list[Any] = [*(vars(module) for module in modules), *model.modules()]
+    pending: list[Any] = [*map(vars, _users_modules()), *model.modules()]
     met = {id(each) for each in pending}
     while pending:
         value = pending.pop()
@@ -35,6 +35,19 @@ def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
                 met.add(id(held))
                 pending.append(held)
     return tuple(found)
+
+
+_last: tuple[list[Any], list[Any]] = [], []
+"""All modules, and the user's among them, at the last search: there are thousands, and few come in between exports."""
+
+
+def _users_modules() -> list[Any]:
+    """Return the modules of the user's files; one that is loaded again is the same object."""
+    every = list(sys.modules.values())
+    if len(every) != len(_last[0]) or not all(map(operator.is_, every, _last[0])):
+        main = sys.modules.get("__main__")
+        _last[0][:], _last[1][:] = every, [each for each in every if each is main or _is_users(each)]
+    return _last[1]
 
 
 def _is_users(module: Any) -> bool:
