@@ -48,7 +48,9 @@ def test_a_model_of_another_environments_library_is_shown_at_its_own_line(tmp_pa
     """Where nothing of the user's runs, torch's own line was shown."""
     file = tmp_path / "site-packages" / "library.py"
     file.parent.mkdir()
-    file.write_text("import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + x.new_ones(3)\n")
+    file.write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + x.new_ones(3)\n"
+    )
     library = importlib.util.module_from_spec(importlib.util.spec_from_file_location("library", file))
     library.__spec__.loader.exec_module(library)
     report = check(library.Model(), (torch.randn(3),), dynamic_shapes=({0: Dim("n", max=8)},))
