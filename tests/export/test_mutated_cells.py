@@ -58,12 +58,12 @@ GIVEN = {
 SAME = {"another fresh tensor": "a fresh tensor"}
 
 
-def is_settled(result, other, operand=lambda: torch.zeros(3, 4)):
+def is_settled(result, other, operand=lambda: torch.zeros(3, 4), *, either=False):
     """Whether a decision is forgotten of an operator that gives one thing, and another under the other answer."""
     trial = Trial(Facts([parse_formula("n >= 0")]), {"n": 4}, data=lambda _: False)
     trial.choose(parse_formula("n == 1"), Kind.ASSUMED, Place, fallback=False)
     x, y = torch.zeros(3, 4), operand()
-    settle(trial, 0, 0, Call("a call", [x], [result(x)], lambda _: ([y], [other(y)]), constant))
+    settle(trial, 0, 0, Call("a call", [x], [result(x)], lambda _: ([y], [other(y)]), constant, either))
     return not trial.steps
 
 
@@ -79,6 +79,21 @@ def test_a_decision_is_not_settled_where_the_operand_becomes_another():
     assert is_settled(fresh, fresh)
     for operand in (lambda: torch.zeros(3, 4, dtype=torch.int64), lambda: torch.zeros(4, 3), lambda: torch.zeros(12)):
         assert not is_settled(fresh, fresh, operand)
+
+
+def test_an_operator_that_shares_or_copies_is_settled_whichever_it_does_and_for_nothing_else():
+    def shared(x):
+        return x.view(12)
+
+    def copied(_):
+        return torch.zeros(12)
+
+    assert not is_settled(shared, copied)
+    assert not is_settled(copied, shared)
+    assert is_settled(shared, copied, either=True)
+    assert is_settled(copied, shared, either=True)
+    assert not any(is_settled(shared, other, either=True) for other in GIVEN.values())
+    assert not is_settled(shared, copied, lambda: torch.zeros(4, 3), either=True)
 
 
 # ---------------------------------------------------------------------- cells

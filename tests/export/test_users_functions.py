@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sysconfig
 from pathlib import Path
 
@@ -41,3 +42,17 @@ def test_files_of_another_environments_libraries_are_not_the_users():
     assert is_users_file(__file__)
     assert not is_users_file(str(Path(sysconfig.get_paths()["purelib"]) / "library.py"))
     assert not is_users_file(str(Path(__file__).parent / "venv/lib/python3.11/site-packages/library/model.py"))
+
+
+def test_a_model_of_another_environments_library_is_shown_at_its_own_line(tmp_path):
+    """Where nothing of the user's runs, torch's own line was shown."""
+    file = tmp_path / "site-packages" / "library.py"
+    file.parent.mkdir()
+    file.write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + x.new_ones(3)\n"
+    )
+    library = importlib.util.module_from_spec(importlib.util.spec_from_file_location("library", file))
+    library.__spec__.loader.exec_module(library)
+    report = check(library.Model(), (torch.randn(3),), dynamic_shapes=({0: Dim("n", max=8)},))
+    (diagnostic,) = report.diagnostics
+    assert (diagnostic.file, diagnostic.line) == (str(file), 4)
