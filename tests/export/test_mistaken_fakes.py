@@ -58,12 +58,12 @@ def test_an_empty_dim_is_repeated_any_number_of_times_as_in_eager():
 class Repeated(torch.nn.Module):
     """How often is a number from data; eager looks at its sign where there is something to repeat."""
 
-    def __init__(self, repeated):
+    def __init__(self, repeated, taken=torch.Tensor.item):
         super().__init__()
-        self.repeated = repeated
+        self.repeated, self.taken = repeated, taken
 
     def forward(self, x, count):
-        return self.repeated(x, count.item())
+        return self.repeated(x, self.taken(count))
 
 
 REPEATED = {
@@ -75,10 +75,17 @@ REPEATED = {
 }
 
 
-@pytest.mark.parametrize("name", REPEATED)
-def test_a_number_from_data_that_eager_takes_is_not_refused(name):
-    """The programs raised at negative numbers which eager takes: for no rows, or as a number of classes to be found."""
-    mod, batch = Repeated(REPEATED[name]), {0: Dim("batch", min=0, max=3)}
+BY_NUMBER = [(name, torch.Tensor.item) for name in REPEATED]
+BY_TENSOR = [(name, torch.detach) for name in REPEATED if name != "classes"]
+
+
+@pytest.mark.parametrize(("name", "taken"), [*BY_NUMBER, *BY_TENSOR])
+def test_a_number_from_data_that_eager_takes_is_not_refused(name, taken):
+    """The programs raised at negative numbers which eager takes: for no rows, or as a number of classes to be found.
+
+    They did so, too, where the tensor itself stands for the number that torch takes from it.
+    """
+    mod, batch = Repeated(REPEATED[name], taken), {0: Dim("batch", min=0, max=3)}
     report = check(mod, (torch.ones(2, 4), torch.tensor(3)), dynamic_shapes=(batch, None))
     assert report.status == ("refuted" if name == "classes" else "proved"), str(report)
     if report.program is None:
