@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from shapeproof.export.ops.shapes.shape_functions import each_dim
 from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
-from shapeproof.export.ops.written.statistics import combinations, corrcoef, cov, vander
+from shapeproof.export.ops.written.statistics import bincount, combinations, corrcoef, cov, vander
 from shapeproof.export.shim.numbers.symbols import may_be_negative
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
@@ -429,6 +429,7 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     **dict.fromkeys((torch.tile, torch.Tensor.tile), ((tile, _perhaps_negative),)),
     **dict.fromkeys((torch.cov, torch.Tensor.cov), ((cov, _of_real_rows),)),
     **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((corrcoef, _of_real_rows),)),
+    **dict.fromkeys((torch.bincount, torch.Tensor.bincount), ((bincount, _always),)),
     torch.combinations: ((combinations, _of_elements),),
     torch.vander: ((vander, _of_a_vector),),
     torch.Tensor.unfold: ((unfold, _slid),),
