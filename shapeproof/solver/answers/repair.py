@@ -46,7 +46,7 @@ from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import FloorDiv, modulo, symbol
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.round_anchor import LARGEST_MODULUS, divisors
-from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.simplify import found_once, simplified
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.answers.wording import reworded
 from shapeproof.solver.budget import until_spent
@@ -141,6 +141,11 @@ def repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None = 
     >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
     [n >= 8 and n % 4 == 0, n == 12]
     """
+    given = None if anchor is None else tuple(sorted(anchor.items()))
+    return found_once(("repairs", required, given), facts, lambda: _repairs(required, facts, anchor))
+
+
+def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None) -> list[Repair]:
     with until_spent(facts.budget.for_a_task):
         point = _anchor(required, facts, anchor)
         if point is None:

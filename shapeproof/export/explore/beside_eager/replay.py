@@ -32,7 +32,7 @@ from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors, sizes_as_tuples
-from shapeproof.export.source.errors import led_to, raised_by_sizes
+from shapeproof.export.source.errors import led_to, raised_by_sizes, raised_by_user
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import env_of, left_in
@@ -153,6 +153,14 @@ class _Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """What the model raised because of its sizes: the class of the error, and whether its own code raised it."""
+
+    error: type[Exception]
+    by_model: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Eager:
     """The model as eager runs it on the declared inputs. Programs are compared with it.
 
@@ -169,6 +177,8 @@ class Eager:
     """The programs of which copies have been called twice, and agreed with eager both times."""
     failed: dict[Any, _Failure] = field(default_factory=dict, repr=False, compare=False)
     """What eager raised so far; it would be the same again."""
+    rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
+    """What the model raised so far on tensors without data, by the point."""
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
@@ -195,13 +205,18 @@ class Eager:
         """Return what eager raises on given inputs, or None."""
         return outcome(copied(self.mod), args, kwargs)[1]
 
-    def error_of_sizes(self, point: Mapping[str, int]) -> Exception | None:
+    def rejection(self, point: Mapping[str, int]) -> Rejection | None:
         """Return what the model raises at a point on tensors without data, where its sizes are the reason; or None."""
-        if self._too_large(point):
-            return None
+        key = tuple(sorted(point.items()))
+        if key not in self.rejected:
+            error = None if self._too_large(point) else self._error_without_data(point)
+            found = Rejection(type(error), raised_by_user(error)) if error and raised_by_sizes(error) else None
+            self.rejected[key] = found
+        return self.rejected[key]
+
+    def _error_without_data(self, point: Mapping[str, int]) -> Exception | None:
         args, kwargs = self.inputs.at(point, filled=False)
-        error = error_without_data(copied(self.mod), args, kwargs)
-        return error if raised_by_sizes(error) else None
+        return error_without_data(copied(self.mod), args, kwargs)
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""

@@ -22,6 +22,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
+from shapeproof.export.ops.shapes.shape_functions import gives
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.modes import Switches, modes
@@ -38,6 +39,7 @@ from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
 Run = Callable[[Any, Any, Any], Any]
@@ -218,8 +220,9 @@ class _Operation:
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
             key = (self.key, self._key(values), *sharing(values))
+            by_rule = functools.partial(self._is_by_rule, result)
             either = self._recorded and known_of(self._func).alias_or_copy
-            made = settle.Call(key, self.operands, found, self._again, self._env.read, either)
+            made = settle.Call(key, self.operands, found, self._again, self._env.read, by_rule, either)
             settle.settle(self._env.trial, first, known, made, recalled if self._is_plain else None)
 
     def _is_the_same_everywhere(self, result: Any) -> bool:
@@ -227,6 +230,15 @@ class _Operation:
         facts, read = self._env.trial.facts, self._env.read
         sizes = Sizes(read, lambda formula: implied(formula, facts))
         return self._is_plain and is_bare(result) and is_plain(self._func, self.arguments, result, sizes)
+
+    def _is_by_rule(self, result: Any, facts: Facts) -> bool:
+        """True if a rule gives the result wherever the facts hold."""
+        rule, read = known_of(self._func).shape, self._env.read
+        if rule is None or self._changes or not (self._is_plain and is_bare(result)):
+            return False
+        sizes = Sizes(read, lambda formula: implied(formula, facts))
+        with unrecorded():
+            return gives(rule, schemas.by_name(self._func, *self.arguments), self.operands, sizes, result)
 
     def _key(self, value: Any) -> Hashable:
         """Return the part of a value that sizes may depend on; `([a], b)` and `([a, b],)` have different keys."""
