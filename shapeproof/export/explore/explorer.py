@@ -76,8 +76,8 @@ class Explorer:
         self._attempts = attempts = Attempts(inputs, trace, progress)
         self._cut = _Cutter(inputs.domain)
         self._looks = Looks(eager)
-        self._judge = Judge(eager, attempts, splitting=splitting)
-        self._main = MainProgram(attempts, self._judge, None if splitting else Scout(eager, attempts))
+        self.judge = Judge(eager, attempts, splitting=splitting)
+        self._main = MainProgram(attempts, self.judge, None if splitting else Scout(eager, attempts))
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
@@ -131,7 +131,7 @@ class Explorer:
         found = Exploration(main, replay.forms(main.program), start)
         found.narrowings, found.settled_for = list(self._main.adopted), self._main.settled_for
         self._cut = replace(self._cut, adopted=tuple(each.requirement for each in found.narrowings))
-        found.disagreement = self._judge.disagreement(found.forms, found.start)
+        found.disagreement = self.judge.disagreement(found.forms, found.start)
         if found.disagreement is None or main.trial.branches_on_data:
             self._settle(main, found)
         return found
@@ -147,10 +147,6 @@ class Explorer:
         """Return a formula for the declared sizes that take another path than this point; None if tracing succeeds."""
         there = self._attempts.at(self._inputs.facts(), point)
         return None if there.program is not None else f.disjunction(*self._cut.beyond(there.trial))
-
-    def same(self, program: Traced, there: Traced) -> bool:
-        """True if a program serves the region of another trace, also after decomposition."""
-        return self._judge.same(program, there)
 
     def _settle(self, traced: Traced, found: Exploration) -> None:
         """Account for every input that the trace's decisions leave out."""
@@ -181,7 +177,7 @@ class Explorer:
         before = list(found.findings), list(found.narrowings)
         data = self._inputs.domain.about_data(step.decision.formula)
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
-        known = functools.cache(lambda: None if data or given or whole else self._judge.of_rejection(step, cell))
+        known = functools.cache(lambda: None if data or given or whole else self.judge.of_rejection(step, cell))
         own = step.decision.of_the_model and not data and self._attempts.made < LOOK_TRACES
         worth = whole is not None or (own and not self._is_in_vain(cell, found, known))
         self._look_into(step, cell, outside, found, known, closely=given or (worth and not self._splitting))
@@ -260,11 +256,11 @@ class Explorer:
         finding = None
         if not closely:
             where = step, cell, point, found.forms
-            finding = self._judge.of_runs(*where) or known() or self._judge.of_generic_run(*where)
+            finding = self.judge.of_runs(*where) or known() or self.judge.of_generic_run(*where)
         if finding is None:
             self._looks.taken += closely
             there = self._spare_for(cell, point) or self._attempts.at(cell, point)
-            finding = self._judge.of_trace(step, cell, there, found)
+            finding = self.judge.of_trace(step, cell, there, found)
             if closely and finding is not None and self._keeps_what_is_noted(finding, step, cell, outside, found):
                 return
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:

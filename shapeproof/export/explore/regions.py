@@ -151,7 +151,7 @@ def _take_in(regions: list[Region], new: Region, explorer: Explorer) -> None:
 def _serves(region: Region, other: Region, explorer: Explorer) -> bool:
     """True if the program of a region serves all of another region in which nothing about data is open."""
     return not other.found.findings and all(
-        explorer.same(region.found.main, part) for part in (other.found.main, *other.found.served)
+        explorer.judge.same(region.found.main, part) for part in (other.found.main, *other.found.served)
     )
 
 

@@ -213,10 +213,7 @@ class SizeSymbols(ExactShapeEnv):
     def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
         """Take the value of a symbol in the example's data; torch calls this only if operators also run on data."""
         super().set_real_tensor_prop_unbacked_vals(k, v)
-        if isinstance(v, float):
-            self.trial.observe(str(k), v)
-            return
-        term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
-        name = name_of(term)
+        whole = k.lhs if isinstance(k, sympy.Eq) else k  # a bool is the question whether its symbol is 1
+        name = str(k) if isinstance(v, float) else name_of(self._term(whole))
         if name is not None:
-            self.trial.observe(name, int(v))
+            self.trial.data_point.observe(name, v if isinstance(v, float) else int(v), self.trial.region)

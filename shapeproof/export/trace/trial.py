@@ -298,10 +298,6 @@ class Trial:
         self.choose(has_value(number, value), Kind.BRANCH, place)
         return value
 
-    def observe(self, name: str, value: float) -> None:
-        """Take a number from the example's data."""
-        self.data_point.observe(name, value, self.region)
-
     def check(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str] = str) -> bool:
         """Answer a check that eager makes, too. False means that eager raises here.
 

@@ -42,12 +42,6 @@ class TensorGuard(Guard):
     rank: int
     fixed: tuple[tuple[int, int], ...]
 
-    @classmethod
-    def of(cls, name: str, noted: torch.Tensor) -> TensorGuard:
-        """Return the guard of an input, by the program's metadata."""
-        fixed = tuple((index, size) for index, size in enumerate(noted.shape) if isinstance(size, int))
-        return cls(name, noted.dtype, noted.device, noted.layout, noted.dim(), fixed)
-
     def check(self, value: Any) -> None:
         """Raise OutsideDomain unless the value is such a tensor."""
         if not isinstance(value, torch.Tensor):
@@ -113,7 +107,8 @@ def guard_of(name: str, noted: Any) -> Guard:
     """Return the guard of one flat input, by the program's metadata."""
     match noted:
         case torch.Tensor():
-            return TensorGuard.of(name, noted)
+            fixed = tuple((index, size) for index, size in enumerate(noted.shape) if isinstance(size, int))
+            return TensorGuard(name, noted.dtype, noted.device, noted.layout, noted.dim(), fixed)
         case torch.SymInt():
             return IntGuard(name)
         case None | bool() | int() | float() | str():

@@ -135,10 +135,10 @@ class _Static(torch.nn.Module):
         super().__init__()
         self.module = replay.module_of(program)
         self.spec = program.call_spec.in_spec
-        self._rows = rows = Rows(program, Varying(frozenset(_data_symbols(program))))
-        self._limits = _limits(program, rows)
-        self._apart = {node: rows.apart(node) for node in self.module.graph.nodes}
-        self._written = {
+        self.rows = rows = Rows(program, Varying(frozenset(_data_symbols(program))))
+        self.limits = _limits(program, rows)
+        self.apart = {node: rows.apart(node) for node in self.module.graph.nodes}
+        self.written = {
             each
             for node in self.module.graph.nodes
             for operand in nodes.changed_operands(node)
@@ -150,7 +150,7 @@ class _Static(torch.nn.Module):
         return self  # it has no mutable state, and its maps refer to these nodes
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        results, counts = _Run(self, self._rows, self._limits, self._apart, self._written).results(args, kwargs)
+        results, counts = _Run(self).results(args, kwargs)
         self.counts = tuple(count for count, _ in counts)
         numbers = [number for _, number in counts]
         return (*results, *numbers) if type(results) in {tuple, list} else (results, *numbers)
@@ -201,11 +201,9 @@ def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
 class _Run(torch.fx.Interpreter):
     """Runs a program at its bounds; numbers from data are zero-dimensional tensors."""
 
-    def __init__(
-        self, static: _Static, rows: Rows, limits: Mapping[Term, int], apart: Mapping[torch.fx.Node, bool], written: Any
-    ) -> None:
+    def __init__(self, static: _Static) -> None:
         super().__init__(static.module)
-        self._rows, self._limits, self._apart, self._written = rows, limits, apart, written
+        self._rows, self._limits, self._apart, self._written = static.rows, static.limits, static.apart, static.written
         self._spec = static.spec
         self.extra_traceback = False
         self._counts: dict[Term, torch.Tensor] = {}

@@ -66,7 +66,9 @@ def operator_faults(eager: replay.Eager, found: Exploration, domain: Facts) -> l
     for point in kernel_points(inputs, found, domain, run.weight):
         seen = run.at(point)
         if isinstance(seen, Fault):
-            return [fault_diagnostic(*_smallest_fault(seen, point, smaller_points(point, inputs, domain), run), inputs)]
+            smaller = ((run.at(each), each) for each in smaller_points(point, inputs, domain))
+            faults = ((fault, each) for fault, each in smaller if isinstance(fault, Fault))
+            return [fault_diagnostic(*next(faults, (seen, point)), inputs)]
         passing.append((point, seen))
         raising += [point] if run.raised is not None else []
     for name in itertools.chain.from_iterable(names for _, names in passing):
@@ -89,15 +91,6 @@ def _passes_beyond(point: Point, fault: Fault, passing: Sequence[tuple[Point, li
     """True if the operator that raises at a point was compared where no size is smaller: so it is not the data."""
     name = fault.node.target.name()  # type: ignore[union-attr]
     return any(name in names and all(other[key] >= point[key] for key in point) for other, names in passing)
-
-
-def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: Runs) -> tuple[Fault, Point]:
-    """Return the fault at the first of the points that has one, smallest first, or else the given fault."""
-    for each in smaller:
-        seen = run.at(each)
-        if isinstance(seen, Fault):
-            return seen, each
-    return fault, point
 
 
 # ---------------------------------------------------------------------- runs

@@ -151,9 +151,9 @@ class ProofSymNode(SymNode):
         if self.divided is not None:
             return _computed(operator.floordiv, "floordiv", *self.divided)
         made = exact(torchs(self))
-        promoting = _caller(lambda frame: frame.f_code.co_name == "promote2", sys._getframe(1)) is not None
-        if isinstance(made, ProofSymNode) and self.is_int() and promoting:
-            made.promoted = self
+        if isinstance(made, ProofSymNode) and self.is_int():
+            promoting = _caller(lambda frame: frame.f_code.co_name == "promote2", sys._getframe(1))
+            made.promoted = made.promoted if promoting is None else self
         return made
 
     def _round(self, ndigits: int | None = None) -> SymNode:
