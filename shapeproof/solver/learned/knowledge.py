@@ -211,12 +211,6 @@ class Knowledge:
             return formula.op == "!="
         return None
 
-    def near(self, symbols: frozenset[str]) -> list[Formula]:
-        """Return the relations over these symbols alone, and their ranges: few formulas, and often enough."""
-        about = (each for each in self._about(symbols) if each.symbols <= symbols)
-        relations = [each for each in about if isinstance(each, Compare) and each.op != "!="]
-        return [*relations, *self.range_formulas(sorted(symbols))]
-
     def cone(self, symbols: Iterable[str]) -> list[Formula]:
         """Return the cone of influence of these symbols: everything connected to them, directly or through others.
 
