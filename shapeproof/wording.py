@@ -35,13 +35,21 @@ def values_text(values: Mapping[str, object], names: Mapping[str, str] | None = 
 
 
 def first_line(error: BaseException | None) -> str:
-    """Return the first line of an error's message; empty if the message is empty."""
-    return next(iter(str(error).strip().splitlines()), "")
+    """Return the first line of an error's message; empty if the message is empty, or the error fails to print it."""
+    try:
+        return next(iter(str(error).strip().splitlines()), "").rstrip()
+    except Exception:  # noqa: BLE001 - `__str__` is the user's code
+        return ""
 
 
 def with_kind(error: BaseException | None) -> str:
-    """Return the kind of an error and the first line of its message, as Python prints them."""
-    return f"{type(error).__name__}: {first_line(error)}"
+    """Return the kind of an error and the first line of its message, as Python prints them.
+
+    >>> with_kind(ValueError(" one ")), with_kind(ValueError())
+    ('ValueError: one', 'ValueError')
+    """
+    first = first_line(error)
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def said_by(error: BaseException) -> str:

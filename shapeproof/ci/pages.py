@@ -13,7 +13,8 @@ _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent / "docs" / "errors")
 
 def pages() -> dict[str, str]:
     """Return the text of each page by the id of its diagnostic."""
-    return {name: path.read_text(encoding="utf-8").rstrip() for name, path in _paths().items()}
+    found = (page for folder in _FOLDERS for page in sorted(folder.glob("[a-z]*.md")))
+    return {page.stem: page.read_text(encoding="utf-8").rstrip() for page in found}
 
 
 def title(page: str) -> str:
@@ -23,7 +24,3 @@ def title(page: str) -> str:
     'a size must be a multiple of a number'
     """
     return page.partition("\n")[0].partition(": ")[2]
-
-
-def _paths() -> dict[str, Path]:
-    return {page.stem: page for folder in _FOLDERS for page in sorted(folder.glob("[a-z]*.md"))}

@@ -29,14 +29,10 @@ def nearest_value(given: int, bounds: Interval, accepted: Callable[[int], bool])
 
 def _outwards(given: int, bounds: Interval) -> Iterator[int]:
     """The values within bounds, the nearest first."""
-    if bounds.lower is not None and given < bounds.lower:
-        yield from itertools.takewhile(bounds.__contains__, itertools.count(bounds.lower))
-    elif bounds.upper is not None and given > bounds.upper:
-        yield from itertools.takewhile(bounds.__contains__, itertools.count(bounds.upper, -1))
-    else:
-        yield given
-        for distance in itertools.count(1):
-            near = [value for value in (given - distance, given + distance) if value in bounds]
-            if not near:
-                return
-            yield from near
+    below = 0 if bounds.lower is None else bounds.lower - given
+    above = 0 if bounds.upper is None else given - bounds.upper
+    for distance in itertools.count(max(0, below, above)):
+        near = [value for value in dict.fromkeys((given - distance, given + distance)) if value in bounds]
+        if not near:
+            return
+        yield from near

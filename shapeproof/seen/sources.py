@@ -24,15 +24,11 @@ def sources_served(program: Any) -> Iterator[str]:
     Raises:
         UsageError: it is not one program, or not proved.
     """
-    contract = getattr(program, "contract", None)
     if getattr(getattr(program, "report", None), "status", None) != "proved" or not hasattr(program, "graph_signature"):
         raise UsageError("expected one program that is proved: of anything else the list might be wrong")
-    return _served(contract)
-
-
-def _served(contract: Any) -> Iterator[str]:
     from shapeproof.solver.facts import Facts  # recording alone needs no solver
 
+    contract = program.contract
     domain = Facts(contract.formulas)
     for name, terms in zip(contract.inputs, contract.sizes, strict=True):
         root = re.match(r"\w+", name)

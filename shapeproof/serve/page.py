@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.intervals import hull
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.report.html import table
 from shapeproof.export.report.region_map import RegionMap
@@ -61,15 +62,11 @@ def _beside(seen: Seen, key: Hashable, programs: Sequence[Program]) -> list[Seen
     own = [each for each in programs if each.key == key]
     names = dict(zip(own[0].flat.names, symbols(len(own[0].flat.names)), strict=True)) if own else {}
     sizes = seen_sizes(seen.joints)
-    return [replace(each, served=_range(names[each.name], own)) if each.name in names else each for each in sizes]
-
-
-def _range(name: str, programs: Sequence[Program]) -> tuple[int | None, int | None]:
-    """The least and the greatest value of a size that some program serves; None where there is no bound."""
-    found = [Facts(each.flat.formulas).range_of(name) for each in programs]
-    lower = [each.lower for each in found if each.lower is not None]
-    upper = [each.upper for each in found if each.upper is not None]
-    return min(lower) if len(lower) == len(found) else None, max(upper) if len(upper) == len(found) else None
+    known = [Facts(each.flat.formulas) for each in own]
+    return [
+        replace(each, served=hull(facts.range_of(names[each.name]) for facts in known)) if each.name in names else each
+        for each in sizes
+    ]
 
 
 def _regions(programs: Sequence[Program]) -> RegionMap:

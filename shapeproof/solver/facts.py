@@ -248,12 +248,8 @@ class Facts:
     @property
     def ranges(self) -> dict[str, Interval]:
         """The bounds of every symbol that the facts bound."""
-        known = self._state.known
-        names = self._state.history.symbols
-        found = {name: self.range_of(name) for name in sorted(names)}
-        return {name: interval for name, interval in found.items() if interval != Interval()} | {
-            name: interval for name, interval in known.ranges.items() if name in names
-        }
+        found = {name: self.range_of(name) for name in sorted(self._state.history.symbols)}
+        return {name: interval for name, interval in found.items() if interval != Interval()}
 
     def range_of(self, name: str) -> Interval:
         """Return the bounds of one symbol."""

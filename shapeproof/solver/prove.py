@@ -212,7 +212,7 @@ def _valid(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
     question = _Question(formula, finer, known, facts, left)
     return (
         question.by_cases(_FEW_CASES)
-        or question.by_solver(ask.QUICK, nearby=True)
+        or question.by_solver(ask.QUICK)
         or question.by_cases(_MOST_CASES)
         or question.by_alternatives()
         or question.by_solver(ask.THOROUGH)
@@ -254,15 +254,10 @@ class _Question:
         number = proved_by_alternatives(self.finer, self.known)
         return None if number is None else Proved(Evidence("facts", f"alternatives: {number}"))
 
-    def by_solver(self, attempts: Sequence[ask.Attempt], *, nearby: bool = False) -> Verdict | None:
-        """Ask Z3 on the whole cone of influence; with `nearby`, first on relations over the formula's own symbols."""
-        everything = self.known.cone(self.finer.symbols)
-        near = self.known.near(self.finer.symbols) if nearby else everything
-        verdict = self._asked(near, attempts[:1]) if len(near) < len(everything) else None
-        return verdict or self._asked(everything, attempts)
-
-    def _asked(self, cone: Sequence[Formula], attempts: Sequence[ask.Attempt]) -> Verdict | None:
+    def by_solver(self, attempts: Sequence[ask.Attempt]) -> Verdict | None:
+        """Ask Z3 on the cone of influence."""
         known, facts = self.known, self.facts
+        cone = known.cone(self.finer.symbols)
         found = ask.satisfy([*cone, self.finer.negation], known.bounds, facts.budget, facts.ledger, attempts)
         if found.answer is Answer.UNSAT:
             audit.note("z3", known, self.finer)

@@ -44,6 +44,25 @@ def test_a_part_of_the_cell_that_eager_accepts_is_found_beside_one_that_it_rejec
     assert check(model, (torch.randn(6, 4),), dynamic_shapes=narrowed).status == "proved"
 
 
+class Mute(RuntimeError):
+    def __str__(self):
+        raise ValueError
+
+
+class Mutely(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[0] == 3:
+            raise Mute
+        return x * 2
+
+
+def test_an_error_that_fails_to_print_its_message_is_told_by_its_kind():
+    """The fault: its message was asked for where the report was written, and there was no verdict."""
+    report = check(Mutely(), (torch.randn(6),), dynamic_shapes=EVEN_AND_ODD)
+    assert report.status == "refuted", str(report)
+    assert "fails at  x.shape[0] = 3   replayed; eager raises Mute\n" in str(report)
+
+
 class Pairs(torch.nn.Module):
     """A large model that rejects an odd number of rows, and branches on the number of columns."""
 

@@ -16,7 +16,7 @@ from types import TracebackType
 import shapeproof
 from shapeproof.ci.provenance.identity import INSTALLED
 from shapeproof.constraints.errors import UsageError
-from shapeproof.wording import short
+from shapeproof.wording import short, with_kind
 
 _PACKAGE = f"{Path(shapeproof.__file__).parent}/"
 _LIBRARIES = (*INSTALLED, _PACKAGE)
@@ -32,7 +32,7 @@ def sentence(what: str, error: BaseException) -> str:
     """Describe a failure: `what`, the last line of the traceback, and the user's file and line."""
     frames = _own(traceback.extract_tb(error.__traceback__))
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{what}: {_first_line(error)}{place}"
+    return f"{what}: {with_kind(error)}{place}"
 
 
 def told(error: UsageError, *, whole: bool) -> str:
@@ -55,18 +55,6 @@ def crashed(printed: str, folder: str, *, whole: bool) -> tuple[str, str]:
         return words, f"\n{fatal}{rest.rstrip()}"
     frames = [FrameSummary(file, int(line), name) for file, line, name in reversed(_FRAME.findall(rest))]
     return words, "".join(f"\n{line}" for line in _lines(frames, folder))
-
-
-def _first_line(error: BaseException) -> str:
-    """The kind of an error and the first line of its message that is not blank.
-
-    The user's error may fail to print its message.
-    """
-    try:
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    except Exception:  # noqa: BLE001 - `__str__` is the user's code
-        first = ""
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _lines(frames: Iterable[FrameSummary], folder: str = "") -> list[str]:

@@ -57,7 +57,10 @@ def check_dims(dims: Mapping[str, Dim], tables: Mapping[str, Mapping[str, Model 
                 if isinstance(size, str):
                     used.add(_dim_of(size, dims, [table, name, "inputs", key, "dims", index]))
         for index, text in enumerate(model.relations):
-            _check_relation(text, None if model.inputs is None else used, [table, name, "relations", index])
+            try:
+                parse_relation(text, None if model.inputs is None else used)
+            except UsageError as error:
+                raise SpecError(f"relation {error}", [table, name, "relations", index]) from None
 
 
 def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:
@@ -73,11 +76,3 @@ def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:
             f"{size!r} names `{derived.name}`, which is not among the dims{nearest(derived.name, dims)}", path
         )
     return derived.name
-
-
-def _check_relation(text: str, known: set[str] | None, path: list[str | int]) -> None:
-    """Check that a relation can be parsed; if the spec has the model's inputs, that it names their dims."""
-    try:
-        parse_relation(text, known)
-    except UsageError as error:
-        raise SpecError(f"relation {error}", path) from None

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shapeproof.ci.specs.dims import parse_size
-from shapeproof.constraints.errors import Unevaluable, UsageError
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.constraints.terms import symbol
 from shapeproof.seen import Seen
@@ -67,18 +66,9 @@ def _derived(joint: Joint, column: int, sizes: _Sizes) -> str | None:
         if found is None:
             continue
         factor, offset = found
-        text = format_term(symbol(dim) * factor + offset)
-        if witnesses(joint, [earlier, column]) >= 2 + ENOUGH and _is_size(text):
-            return text
+        if factor > 0 and witnesses(joint, [earlier, column]) >= 2 + ENOUGH:
+            return format_term(symbol(dim) * factor + offset)
     return None
-
-
-def _is_size(text: str) -> bool:
-    try:
-        parse_size(text)
-    except (ValueError, Unevaluable):
-        return False
-    return True
 
 
 def _lines(kind: Kind, joint: Joint, target: str) -> Iterator[str]:

@@ -60,14 +60,9 @@ def _ends(name: Any, entry: Any) -> tuple[int, int]:
     if not isinstance(name, str):
         raise UsageError(f"expected the name of a dim, got {name!r}")
     dim = dims.read(entry)
-    low, high = dim.bounds if isinstance(dim, dims.NamedDim) else _pair(name, entry)
-    return _checked(name, low, high)
-
-
-def _pair(name: str, entry: Any) -> tuple[Any, Any]:
-    match entry:
+    match dim.bounds if isinstance(dim, dims.NamedDim) else entry:
         case (low, high):
-            return low, high
+            return _checked(name, low, high)
     raise UsageError(f"{name}: expected its least and greatest size, such as (1, 4096), got {entry!r}")
 
 

@@ -57,17 +57,10 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]
         here = facts.assuming(*(formulas[index][0] for index in total))
         partial = _not_implied_by_lighter(partial, formulas, here)
         for last in partial:
-            kept = _implying_all_before(last, kept, total, formulas, facts)
+            before = facts.assuming(*(formulas[index][0] for index in kept if index < last))
+            dropped = [index for index in total if index < last and index not in kept]
+            kept += _not_implied_by_lighter(dropped, formulas, before)
     return sorted([*kept, *partial])
-
-
-def _implying_all_before(
-    last: int, kept: list[int], total: list[int], formulas: Sequence[tuple[Formula, float]], facts: Facts
-) -> list[int]:
-    """Return the kept formulas, and the total ones before a place that the kept ones before it do not imply."""
-    here = facts.assuming(*(formulas[index][0] for index in kept if index < last))
-    dropped = [index for index in total if index < last and index not in kept]
-    return [*kept, *_not_implied_by_lighter(dropped, formulas, here)]
 
 
 def _not_implied_by_lighter(order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:

@@ -6,6 +6,7 @@ term is returned.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import eq
@@ -69,9 +70,7 @@ def _guesses(values: Values, names: Sequence[str]) -> Iterator[Term]:
         return
     for name in names:
         places = sorted((point[name], value) for point, value in values)
-        line = _line(places)
-        if line is not None:
-            yield line[0] * symbol(name) + line[1]
+        yield from _steps(name, places, 1)
         yield from _clamped(name, places)
 
 
@@ -94,36 +93,23 @@ def _stairs(term: Term, facts: Facts) -> list[Term]:
     places = [(point[name], value) for point in points if (value := value_at(term, point)) is not None]
     if len(places) < len(points):
         return []
-    found = (_through(places, slope, divisor) for divisor in _DIVISORS for slope in _slopes(places, divisor))
-    stairs = [floor_div(slope * symbol(name) + offset, divisor) for offset, slope, divisor in filter(None, found)]
-    return stairs[:_MOST_STAIRS]
+    found = (stairs for divisor in _DIVISORS for stairs in _steps(name, places, divisor))
+    return list(islice(found, _MOST_STAIRS))
 
 
-def _slopes(places: Sequence[tuple[int, int]], divisor: int) -> list[int]:
-    """Return the slopes that are compatible with the first and the last value."""
-    if len(places) < 2:
-        return []
-    (x, y), (last, value) = places[0], places[-1]
-    nearest = divisor * (value - y) // (last - x)
-    return [nearest, nearest + 1]
+def _steps(name: str, places: Sequence[tuple[int, int]], divisor: int) -> Iterator[Term]:
+    """The floor divisions by the divisor of a line in the symbol that give all values; by 1, the line itself.
 
-
-def _through(places: Sequence[tuple[int, int]], slope: int, divisor: int) -> tuple[int, int, int] | None:
-    """Return the least offset, the slope and the divisor of the stairs through all values, or None."""
-    low = max(divisor * value - slope * x for x, value in places)
-    high = min(divisor * (value + 1) - 1 - slope * x for x, value in places)
-    return (low, slope, divisor) if low <= high else None
-
-
-def _line(places: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return slope and offset of the line with integer coefficients through all values, or None.
-
-    >>> _line([(1, 5), (2, 7), (4, 11)]), _line([(1, 1), (3, 2)])
-    ((2, 3), None)
+    >>> [*_steps("n", [(1, 5), (2, 7), (4, 11)], 1)], [*_steps("n", [(1, 1), (3, 2)], 1)]
+    ([2*n + 3], [])
+    >>> list(_steps("n", [(1, 1), (3, 2)], 2))
+    [(n + 1)//2]
     """
     if not places or places[0][0] == places[-1][0]:
-        return None
+        return
     (x, y), (last, value) = places[0], places[-1]
-    slope = (value - y) // (last - x)
-    offset = y - slope * x
-    return (slope, offset) if all(value == slope * x + offset for x, value in places) else None
+    nearest = divisor * (value - y) // (last - x)
+    for slope in (nearest, nearest + 1):  # no other fits the first and the last value
+        low = max(divisor * value - slope * x for x, value in places)
+        if low <= min(divisor * (value + 1) - 1 - slope * x for x, value in places):
+            yield floor_div(slope * symbol(name) + low, divisor)

@@ -139,10 +139,7 @@ def _rising_real(op: str, real: Real) -> tuple[object, Term] | None:
                 real = inner
             case RealCall(
                 "add" | "mul" | "truediv" as step, (Real() as inner, RealConstant(value=value) as number)
-            ) if step == "add" or value > 0:
-                path.append((step, number))
-                real = inner
-            case RealCall("add" | "mul" as step, (RealConstant(value=value) as number, Real() as inner)) if (
+            ) | RealCall("add" | "mul" as step, (RealConstant(value=value) as number, Real() as inner)) if (
                 step == "add" or value > 0
             ):
                 path.append((step, number))

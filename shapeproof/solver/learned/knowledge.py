@@ -13,6 +13,7 @@ This module stores the tables and answers small questions from them; learning.py
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints import polynomials
@@ -211,12 +212,6 @@ class Knowledge:
             return formula.op == "!="
         return None
 
-    def near(self, symbols: frozenset[str]) -> list[Formula]:
-        """Return the relations over these symbols alone, and their ranges: few formulas, and often enough."""
-        about = (each for each in self._about(symbols) if each.symbols <= symbols)
-        relations = [each for each in about if isinstance(each, Compare) and each.op != "!="]
-        return [*relations, *self.range_formulas(sorted(symbols))]
-
     def cone(self, symbols: Iterable[str]) -> list[Formula]:
         """Return the cone of influence of these symbols: everything connected to them, directly or through others.
 
@@ -233,14 +228,12 @@ class Knowledge:
     def _about(self, names: Iterable[str]) -> list[Formula]:
         """Return the active formulas and rules about any of these symbols."""
         ordered = sorted(names)
-        return [*self.mentioning.among(ordered), *map(self._equality, self.renamed_with.among(ordered))]
-
-    def _equality(self, left: Monomial) -> Formula:
-        return compare("==", from_poly({left: 1}) - self.rules[left])
+        rules = [(left, self.rules[left]) for left in self.renamed_with.among(ordered)]
+        return [*self.mentioning.among(ordered), *starmap(equality, rules)]
 
     def remaining(self) -> list[Formula]:
         """Return everything that is known, except solutions and ranges."""
-        return [*self.active, *map(self._equality, self.rules)]
+        return [*self.active, *starmap(equality, self.rules.items())]
 
     def range_formulas(self, names: Iterable[str]) -> list[Formula]:
         """Return the ranges of these symbols as formulas."""
@@ -258,6 +251,11 @@ def _names(left: Monomial, right: Term) -> list[str]:
 
 def _keys(term: Term) -> list[tuple[Monomial, bool]]:
     return [(monomial, coefficient > 0) for monomial, coefficient in term.monomials if monomial]
+
+
+def equality(left: Monomial, right: Term) -> Formula:
+    """Return a rule as the formula that the product or atom equals the right side."""
+    return compare("==", from_poly({left: 1}) - right)
 
 
 def within(term: Term, interval: Interval) -> list[Formula]:

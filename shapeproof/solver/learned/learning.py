@@ -7,6 +7,7 @@ becomes neither a solution nor a range remains an active formula.
 from __future__ import annotations
 
 from collections import deque
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
@@ -18,7 +19,7 @@ from shapeproof.constraints.terms import Extremum, FloorDiv, Term, floor_div, fr
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
-from shapeproof.solver.learned.knowledge import Knowledge, within
+from shapeproof.solver.learned.knowledge import Knowledge, equality, within
 from shapeproof.solver.learned.reduction import Expression, Reducer
 from shapeproof.solver.learned.remainders import plainly, remainder_in
 from shapeproof.solver.learned.shaving import shaved
@@ -216,7 +217,7 @@ class _Learner:
         for formula in touched:
             self._drop(formula)
         known.solve(name, value)
-        renamed = self._without_rules([name], right=True)
+        renamed = starmap(equality, self._taken_back([name], right=True))
         self._known.changed()
         self._rewrite_values([name])
         self._queue.extend([*constraint, *touched, *renamed])
@@ -236,14 +237,6 @@ class _Learner:
             known.solve(name, self._reduced(known.solved[name]))
         self._known.changed()
 
-    def _without_rules(self, names: Sequence[str], *, right: bool = False) -> list[Formula]:
-        """Turn rules about these symbols back into equalities, since more may be known about their factors now.
-
-        With `right`, also turn rules with such a symbol on the right: the value of a solved symbol may restore the left
-        side.
-        """
-        return [_equality(*rule) for rule in self._taken_back(names, right=right)]
-
     def _tried_again(self, names: Sequence[str]) -> Iterator[Formula]:
         """Yield what to learn now that more is known about these symbols: bounds of rules, and equalities of others.
 
@@ -251,18 +244,21 @@ class _Learner:
         """
         known = self._known
         for left, right in self._taken_back(names, right=False):
-            equality = _equality(left, right)
-            reduced = self._reduced(equality)
-            solution = solve(reduced.term, known) if reduced is equality and isinstance(reduced, Compare) else None
+            again = equality(left, right)
+            reduced = self._reduced(again)
+            solution = solve(reduced.term, known) if reduced is again and isinstance(reduced, Compare) else None
             same = solution == Solution(left, right)
             if same:
                 bounds = known.bounds(from_poly({left: 1}))
                 known.rename(left, right)
                 self._known.changed()
-            yield from within(right, bounds) if same else [equality]
+            yield from within(right, bounds) if same else [again]
 
     def _taken_back(self, names: Sequence[str], *, right: bool) -> list[tuple[Monomial, Term]]:
-        """Remove the rules about these symbols, and return them."""
+        """Remove the rules about these symbols, since more may be known about their factors now, and return them.
+
+        With `right`, also those with such a symbol on the right: the value of a solved symbol may restore the left.
+        """
         known = self._known
         stale = [
             left
@@ -419,7 +415,7 @@ class _Learner:
         if UNIT not in term.poly and len(monomials) == 1:
             for atom, _ in monomials[0][0]:
                 self._touched.update((each, None) for each in known.factors.of(atom) if each is not formula)
-                self._queue.extend(self._without_rules(sorted(atom.symbols)))
+                self._queue.extend(starmap(equality, self._taken_back(sorted(atom.symbols), right=False)))
 
     def _common_bounds(self, args: tuple[Formula, ...]) -> None:
         """Bound each symbol that every alternative bounds by the hull of those bounds."""
@@ -431,7 +427,3 @@ class _Learner:
 def _single_symbol(term: Term) -> str | None:
     parts = [monomial for monomial in term.poly if monomial]
     return symbol_in(parts[0]) if len(parts) == 1 else None
-
-
-def _equality(left: Monomial, right: Term) -> Formula:
-    return compare("==", from_poly({left: 1}) - right)
