@@ -36,14 +36,6 @@ def test_an_entry_is_found_wherever_its_facts_hold_and_nowhere_else():
     assert recalled.of("another", frozenset({wide, narrow})) is None
 
 
-def test_a_decision_is_harmless_wherever_that_was_found():
-    recalled, wide, taken = Recalled(), f.ge(N, 0), f.eq(N, 1)
-    recalled.note(("call", taken), frozenset({wide}), True)
-    assert recalled.of(("call", taken), frozenset({wide, f.ge(N, 3)}))
-    assert not recalled.of(("call", taken), frozenset())
-    assert not recalled.of(("call", f.negate(taken)), frozenset({wide}))
-
-
 @pytest.mark.parametrize("strange", [torch.SymFloat, torch.SymBool, unknown("s77*0.5"), N + unknown("f") * 2])
 def test_what_only_the_names_of_one_trace_tell_is_in_no_entry(strange):
     recalled = Recalled()

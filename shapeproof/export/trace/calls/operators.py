@@ -82,7 +82,6 @@ class Operators:
         self._by_rule = by_rule
         self._repeating = repeating and by_rule
         self._recorded = 0
-        self._recalled = recalled
         self.repeats = Repeats(env, fresh, recalled)
         self.switches = Switches()
         self.known_sizes: KnownSizes | None = None
@@ -110,7 +109,7 @@ class Operators:
             if may_fail(func, args, kwargs, lambda number: self._env.about_data(number.node.expr)):
                 self._env.handlers.must_not_catch(raised_by(func), f"`{func}`")
             if given is None and count == self._recorded and result is not NotImplemented:
-                operation.settle(result, self._recalled)
+                operation.settle(result)
                 one = operation.left_nothing and isinstance(result, torch.Tensor)
                 if one and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
                     self.repeats.note(operation.key, operation.operands, result)
@@ -132,7 +131,7 @@ class Operators:
         with self._env.running(func, args, kwargs), bounds_refused(func):
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
-                operation.settle(result, self._recalled)
+                operation.settle(result)
         return result if self.known_sizes is None else self.known_sizes.of(result, (args, kwargs))
 
     def _ruled(self, run: Run, note: Callable[[Any], Any] = _unchanged) -> Run:
@@ -195,13 +194,13 @@ class _Operation:
         """True if the key determines the results: an operator of torch's own, on tensors without elements."""
         return getattr(self._func, "namespace", None) == "aten" and all(map(is_bare, self.operands))
 
-    def settle(self, result: Any, recalled: Recalled | None) -> None:
+    def settle(self, result: Any) -> None:
         """Forget the decisions that make no difference to the result."""
         trial = self._env.trial
         if not self._repeatable or len(trial.steps) == self._steps:
             return
         if self._env.brought[1] != self._brought[1]:
-            self._settle_since(*trial.last_check, result, recalled)
+            self._settle_since(*trial.last_check, result)
             return
         if self._gives_its_operand:  # what was asked is how to record it
             self.forget()
@@ -210,9 +209,9 @@ class _Operation:
             of_torch = (step.decision.kind is not Kind.ASSERTED for step in trial.steps[self._steps :])
             trial.forget(self._steps, [at for at, harmless in enumerate(of_torch) if harmless], self._known)
             return
-        self._settle_since(self._steps, self._known, result, recalled)
+        self._settle_since(self._steps, self._known, result)
 
-    def _settle_since(self, first: int, known: int, result: Any, recalled: Recalled | None) -> None:
+    def _settle_since(self, first: int, known: int, result: Any) -> None:
         """Settle the decisions since a step; the operator has learned no check on data since then."""
         if len(self._env.trial.steps) == first:
             return
@@ -223,7 +222,7 @@ class _Operation:
             by_rule = functools.partial(self._is_by_rule, result)
             either = self._recorded and known_of(self._func).alias_or_copy
             made = settle.Call(key, self.operands, found, self._again, self._env.read, by_rule, either)
-            settle.settle(self._env.trial, first, known, made, recalled if self._is_plain else None)
+            settle.settle(self._env.trial, first, known, made)
 
     def _is_the_same_everywhere(self, result: Any) -> bool:
         """True if a rule gives the result of a view at every size, whatever torch assumed."""

@@ -2,7 +2,7 @@
 
 The trace of a cell of the domain calls the main trace's operators again. If an operator ran while only the domain was
 known, and all its decisions were settled, its result is valid for every input in the domain. So a trace of a part of
-the domain need not run it again. The same holds for a decision that made no difference to an operator (settle.py).
+the domain need not run it again.
 
 Law: an entry holds wherever its facts hold, for calls with the same operator, modes and arguments, where sizes are
 compared as terms. So a trace may use an entry if its own facts contain the entry's facts. An entry contains nothing

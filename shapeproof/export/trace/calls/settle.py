@@ -43,7 +43,6 @@ from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RERUNS
 from shapeproof.export.ops.layouts import Sizes, same_layout, sharing
-from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
@@ -75,25 +74,22 @@ class Call:
     alias_or_copy: bool = False
 
 
-def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled | None = None) -> None:
+def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     """Forget the decisions since step `first`, all made by one operator, that make no difference to its results.
 
     The operator's promises are the facts that the trial has learned after its first `known` facts. A verdict for one
     call holds for every later call like it with the same results: the region only shrinks while a trial runs.
-    `recalled`: verdicts of other traces of the model, which also learn from this trace.
     """
     if not trial.in_place:
         return
     steps = trial.steps[first:]
     key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))
     if key not in trial.memo:
-        trial.memo[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call, recalled))
+        trial.memo[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call))
     trial.forget(first, trial.memo[key], known)
 
 
-def _harmless_ones(
-    trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call, recalled: Recalled | None
-) -> Iterator[int]:
+def _harmless_ones(trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call) -> Iterator[int]:
     checks = [step.decision.taken for step in steps if _is_check(step) and step.teaches]
     base, checks = _met(checks, steps[0].given.assuming(*promised))
     passed_over = _passed_over(steps, base, call)
@@ -102,7 +98,7 @@ def _harmless_ones(
         if index in passed_over:
             yield index
             continue
-        if not _is_check(step) and _makes_no_difference(trial, step, base, call, recalled, first=as_taken):
+        if not _is_check(step) and _harmless(trial, base.assuming(step.flipped), call, as_taken):
             yield index
         if step.teaches:
             base, checks = _met(checks, base.assuming(step.decision.taken))
@@ -136,26 +132,11 @@ def _is_check(step: Step) -> bool:
     return step.decision.kind is Kind.ASSERTED
 
 
-def _makes_no_difference(  # noqa: PLR0913 - one decision of one call
-    trial: Trial, step: Step, base: Facts, call: Call, recalled: Recalled | None, *, first: Formula
-) -> bool:
-    """True if the operator returns the same under the other answer; with data, no other trace is consulted.
-
-    `first`: where the operator is run first, if the decision allows it.
-    """
-    if recalled is None or trial.origins:
-        return _harmless(trial, base.assuming(step.flipped), call, first)
-    asked, known = (call.key, step.decision.taken), frozenset(base.formulas)
-    if recalled.of(asked, known):
-        return True
-    found = _harmless(trial, base.assuming(step.flipped), call, first)
-    if found:
-        recalled.note(asked, known, found)
-    return found
-
-
 def _harmless(trial: Trial, cell: Facts, call: Call, first: Formula) -> bool:
-    """True if the operator returns the same in a whole cell: run it at a point, then in the parts left out."""
+    """True if the operator returns the same in a whole cell: run it at a point, then in the parts left out.
+
+    `first`: where the operator is run first, if the cell allows it.
+    """
     cells = [cell]
     for _ in range(RERUNS):
         if not cells:
