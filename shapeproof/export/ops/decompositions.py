@@ -441,17 +441,18 @@ REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are rewritten here."""
 
 
-_OF_NUMBERS = {torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
+_ALSO = {
+    **dict.fromkeys((torch.as_tensor, torch.asarray, torch.Tensor.new_tensor), torch.SymFloat),
+    **dict.fromkeys((torch.Tensor.repeat, torch.tile, torch.Tensor.tile), torch.Tensor),
+}
+"""What a function takes for a symbolic number besides a size; torch takes a tensor without dims for its number."""
 
 
 def takes_symbols(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number.
-
-    Torch takes a tensor without dimensions for the number in it.
-    """
+    """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number."""
     if func not in REWRITTEN:
         return False
-    kind = torch.SymInt | torch.Tensor | (torch.SymFloat if func in _OF_NUMBERS else torch.SymInt)
+    kind = torch.SymInt | _ALSO.get(func, torch.SymInt)
     sizes = itertools.chain(*(getattr(value, "shape", None) or (value,) for value in leaves((args, kwargs))))
     return any(isinstance(size, kind) for size in sizes)
 
