@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from shapeproof.constraints.errors import UsageError
+
 _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
 """Errors of a system without unnamed files; ENOENT is also an absent folder."""
 _STREAMS = ("/dev/", "/proc/")
@@ -38,6 +40,18 @@ def read_bounded(path: Path) -> bytes:
     if len(content) > MOST:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return content
+
+
+def given_file(path: str | Path) -> bytes:
+    """Return the content of a file that the user names.
+
+    Raises:
+        UsageError: the file cannot be read, or is too long.
+    """
+    try:
+        return read_bounded(Path(path))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def sha256(content: bytes | str) -> str:

@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import traceback
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -107,7 +107,9 @@ def main() -> None:
         typer.echo(f"shapeproof: {error.strerror or error}", err=True)
         sys.exit(NO_VERDICT)
     except BaseException:  # noqa: BLE001 - Python's own exit status, 1, would pass for a verdict
-        _at_fault()
+        traceback.print_exc()
+        typer.echo("shapeproof: this is a fault of shapeproof, not of the model: there is no verdict", err=True)
+        sys.exit(NO_VERDICT)
 
 
 def _fill_standard_streams() -> None:
@@ -137,12 +139,6 @@ def _take_one_interrupt() -> None:
 
     with contextlib.suppress(ValueError):  # ValueError: not the main thread
         signal.signal(signal.SIGINT, interrupt)
-
-
-def _at_fault() -> NoReturn:
-    traceback.print_exc()
-    typer.echo("shapeproof: this is a fault of shapeproof, not of the model: there is no verdict", err=True)
-    sys.exit(NO_VERDICT)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature of a callback

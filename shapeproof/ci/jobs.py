@@ -154,31 +154,29 @@ def checks_of(file: SpecFile, timeout: float = TIMEOUT, *, operators: bool = Tru
     for name, model in file.spec.models.items():
         splitting = model.branches == "split"
         own = {"seen": model.seen, "narrow": model.narrow, "splitting": splitting, "model": name}
-        job = _job(file, "models", name, timeout, **own, **shown)
+        job = _job(file, ("models", name), model, timeout, **own, **shown)
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
     for name, operator in file.spec.operators.items() if operators else ():
-        job = _job(file, "operators", name, timeout, operator=True, values=operator.values, **shown)
+        job = _job(file, ("operators", name), operator, timeout, operator=True, values=operator.values, **shown)
         line = file.line("operators", name)
         yield Check(f"operators.{name}", file.path, line, operator.expect, accept_undecided=False, job=job)
 
 
-def _job(file: SpecFile, table: str, name: str, timeout: float, **more: Any) -> Job:
-    subject = _subject(file.spec, table, name)
+def _job(file: SpecFile, place: tuple[str, str], subject: Model | Operator, timeout: float, **more: Any) -> Job:
+    lines: dict[str, int] = {}
+    for text, keys in _claims(file.spec, place, subject):
+        lines.setdefault(text, file.line(*keys))
     return Job(
         root=str(file.path.resolve().parent),
         target=subject.target,
         inputs=subject.inputs,
         dims=_dims_of(file.spec, subject),
         relations=tuple(subject.relations),
-        lines=_lines(file, table, name),
+        lines=lines,
         spec=file.path.name,
         timeout=subject.timeout or timeout or None,
         **more,
     )
-
-
-def _subject(spec: Spec, table: str, name: str) -> Model | Operator:
-    return spec.models[name] if table == "models" else spec.operators[name]
 
 
 def _dims_of(spec: Spec, model: Model | Operator) -> dict[str, Dim]:
@@ -188,21 +186,13 @@ def _dims_of(spec: Spec, model: Model | Operator) -> dict[str, Dim]:
     return {name: spec.dims[name] for name in sorted(used)}
 
 
-def _lines(file: SpecFile, table: str, name: str) -> dict[str, int]:
-    lines: dict[str, int] = {}
-    for text, keys in _claims(file.spec, table, name):
-        lines.setdefault(text, file.line(*keys))
-    return lines
-
-
-def _claims(spec: Spec, table: str, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+def _claims(spec: Spec, place: tuple[str, str], model: Model | Operator) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """The text of each declaration of a model, with its keys in the spec; each dim precedes the claims about it."""
-    model = _subject(spec, table, name)
     for dim, bounds in _dims_of(spec, model).items():
         yield dim, ("dims", dim)
         yield from ((text, ("dims", dim, key)) for key, text in conditions(dim, bounds))
     for index, text in enumerate(model.relations):
-        yield text, (table, name, "relations", index)
+        yield text, (*place, "relations", index)
     for key, given in (model.inputs or {}).items():
         for index, size in enumerate(given.dims):
-            yield f"{key}.shape[{index}] == {size}", (table, name, "inputs", key, "dims", index)
+            yield f"{key}.shape[{index}] == {size}", (*place, "inputs", key, "dims", index)

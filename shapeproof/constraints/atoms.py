@@ -5,7 +5,7 @@ Use the functions of terms.py to make atoms: these functions bring the arguments
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.nodes import Named, Node, union
@@ -23,22 +23,27 @@ class Symbol(Named):
     rank = 0
 
 
-class Min(Node):
+class Extremum(Node):
+    """The least (sense 1) or the greatest (sense -1) of two or more terms."""
+
+    __slots__ = ("args",)
+    __match_args__ = ("args",)
+    sense: ClassVar[int]
+    args: tuple[Term, ...]
+
+
+class Min(Extremum):
     """The least of two or more terms."""
 
-    __slots__ = ("args",)
-    __match_args__ = ("args",)
-    rank = 2
-    args: tuple[Term, ...]
+    __slots__ = ()
+    rank, sense = 2, 1
 
 
-class Max(Node):
+class Max(Extremum):
     """The greatest of two or more terms."""
 
-    __slots__ = ("args",)
-    __match_args__ = ("args",)
-    rank = 3
-    args: tuple[Term, ...]
+    __slots__ = ()
+    rank, sense = 3, -1
 
 
 class Where(Node):

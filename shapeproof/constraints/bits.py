@@ -31,9 +31,9 @@ def without_bits(op: str, left: Term, right: Term, combine: Callable[[str, Term,
     """
     if left is right:
         return left if op != "xor" else left - left
-    operands = _joined(op, left, right)
-    if operands is not None:
-        return reduce(lambda one, other: combine(op, one, other), operands) if operands else left - left
+    joined = _joined(op, left, right)
+    if joined is not None:
+        return reduce(lambda one, other: combine(op, one, other), joined) if joined else left - left
     value, mask = (right, left) if left.is_constant else (left, right)
     short = mask.is_constant and _is_small(value)
     both = _masked(value, mask.constant_value) if short else None
@@ -52,22 +52,23 @@ def _joined(op: str, left: Term, right: Term) -> list[Term] | None:
 
     For "xor", operands that occur an even number of times cancel.
     """
-    everything = sorted((*_operands(op, left), *_operands(op, right)), key=lambda operand: operand.key)
+    everything = sorted((*_flattened(op, left), *_flattened(op, right)), key=lambda operand: operand.key)
     distinct = list(dict.fromkeys(everything))
     if len(distinct) == len(everything) or not all(operand.total for operand in distinct):
         return None
     return [each for each in distinct if op != "xor" or everything.count(each) % 2]
 
 
-def _operands(op: str, term: Term) -> tuple[Term, ...]:
+def _flattened(op: str, term: Term) -> tuple[Term, ...]:
     """Return the operands of `op` in the term, flattened a few levels deep; or the term alone."""
     found = [term]
     for _ in range(_MOST_RUNS):
-        found = [part for each in found for part in (_parts(op, each) or (each,))]
+        found = [part for each in found for part in (operands(op, each) or (each,))]
     return tuple(found)
 
 
-def _parts(op: str, term: Term) -> tuple[Term, ...]:
+def operands(op: str, term: Term) -> tuple[Term, ...]:
+    """Return the operands of a term that is one application of `op`; empty for any other term."""
     match term.monomials:
         case ((((Apply(name, args), 1),), 1),) if name == op:
             return cast("tuple[Term, ...]", args)

@@ -30,7 +30,6 @@ from shapeproof.constraints.work import charge
 __all__ = [
     "FALSE", "TRUE", "And", "BooleanConstant", "Compare", "Formula", "Or", "RealCompare", "Truth", "compare",
     "conjunction", "disjunction", "divides", "eq", "ge", "gt", "implies", "le", "lt", "ne", "negate", "real_compare",
-    "truth",
 ]  # fmt: skip
 
 
@@ -299,11 +298,6 @@ def negate(formula: Formula) -> Formula:
 def implies(premise: Formula, conclusion: Formula) -> Formula:
     """Return the formula `premise => conclusion`."""
     return disjunction(premise.negation, conclusion)
-
-
-def truth(name: str) -> Formula:
-    """Return the formula for a boolean of the environment."""
-    return Truth(name)
 
 
 def real_compare(op: str, left: Real | IntLike, right: Real | IntLike) -> Formula:

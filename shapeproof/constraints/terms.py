@@ -30,8 +30,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import division, operators, polynomials
-from shapeproof.constraints.atoms import Apply, Max, Min, Symbol, Unknown, Where
-from shapeproof.constraints.bits import without_bits
+from shapeproof.constraints.atoms import Apply, Extremum, Max, Min, Symbol, Unknown, Where
+from shapeproof.constraints.bits import operands, without_bits
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.nodes import MEMORY, Node, obligations, union
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
 
 __all__ = [
-    "ONE", "ZERO", "Apply", "Atom", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall", "RealConstant",
-    "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "bare", "constant", "floor_div",
-    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "symbol_in", "total", "unknown",
-    "where",
+    "ONE", "ZERO", "Apply", "Atom", "Extremum", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall",
+    "RealConstant", "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "bare", "constant",
+    "floor_div", "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "symbol_in", "total",
+    "unknown", "where",
 ]  # fmt: skip
 
 _LARGEST_EXPANSION = 16
@@ -181,7 +181,7 @@ class Term(Node):
         return _build(polynomials.power(self.poly, exponent), self)
 
 
-Atom: TypeAlias = Symbol | FloorDiv | Min | Max | Where | Apply | Unknown
+Atom: TypeAlias = Symbol | FloorDiv | Extremum | Where | Apply | Unknown
 IntLike: TypeAlias = Term | int
 
 _TERMS: dict[tuple[frozenset[tuple[Monomial, int]], tuple[Node, ...]], Term] = {}
@@ -238,7 +238,7 @@ def _operand(value: object) -> Term | None:
 @lru_cache(maxsize=MEMORY)
 def _product(left: Term, right: Term) -> Term:
     """Return the product, multiplied out. A product that would be too long becomes the atom `Apply("mul", factors)`."""
-    if polynomials.is_long_product(left.poly, right.poly) or (_is_one_product(left) and len(right.poly) > 1):
+    if polynomials.is_long_product(left.poly, right.poly) or (operands("mul", left) and len(right.poly) > 1):
         factors = tuple(sorted((bare(left), bare(right)), key=lambda factor: factor.key))
         return of_atom(Apply("mul", factors), left, right)
     return _build(polynomials.multiply(left.poly, right.poly), left, right)
@@ -255,15 +255,6 @@ def total(added: Iterable[Term], taken: Iterable[Term] = ()) -> Term:
     for sign, term in parts:
         polynomials.accumulate(poly, term.poly, sign)
     return _build(poly, *(term for _, term in parts))
-
-
-def _is_one_product(term: Term) -> bool:
-    """True if the term is a product that was too long to be multiplied out."""
-    match term.monomials:
-        case ((((Apply("mul"), 1),), 1),):
-            return True
-        case _:
-            return False
 
 
 def from_poly(poly: Poly, *operands: Node) -> Term:
@@ -400,20 +391,16 @@ def _faces_away(shapes: Iterable[Term], sense: int) -> bool:
     return sense > 0 if first is None else first.is_negative
 
 
-def _joins(atom: Min | Max, sense: int) -> bool:
-    return isinstance(atom, Min) == (sense > 0)
-
-
 def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:
     """The terms. A nested extremum of the same sense, shifted or scaled, gives its arguments while there is room."""
     room = _WIDEST_EXTREMUM
     for term in terms:
         shape = polynomials.without_constant(term.poly)
         match list(shape.items()):
-            case [((((Min() | Max()) as atom, 1),), scale)] if _joins(atom, scale * sense) and len(atom.args) < room:
-                room -= len(atom.args)
+            case [(((Extremum(args) as atom, 1),), scale)] if atom.sense * scale * sense > 0 and len(args) < room:
+                room -= len(args)
                 offset = polynomials.constant(term.poly.get(UNIT, 0))
-                yield from (polynomials.add(offset, arg.poly, scale) for arg in atom.args)
+                yield from (polynomials.add(offset, arg.poly, scale) for arg in args)
             case _:
                 yield term.poly
 

@@ -35,7 +35,7 @@ from shapeproof.export.trace.traced import env_of, translator_of
 from shapeproof.operators.calling import shown_names
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import decide, implied
 
 
@@ -100,7 +100,7 @@ def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs
     found = Comparison()
     names = frozenset(inputs.domain.symbols)
     for fake in fakes:
-        covered = Facts([*inputs.domain.formulas, *(each for each in fake.facts if each.symbols <= names)])
+        covered = Facts([*inputs.domain.formulas, *_of_sizes(fake, names)])
         served = f.disjunction(*(f.conjunction(*_of_sizes(each, names)) for each in kernels))
         if not implied(served, covered):
             found.open.append("the kernel is not known to give a result at every declared size")
@@ -108,7 +108,7 @@ def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs
             facts = Facts([*covered.formulas, *kernel.facts])
             if not facts.contradictory:
                 claims: list[tuple[Formula, str]] = [(f.FALSE, _WRITES)] if writes_unsaid(kernel, operator) else []
-                claims += [*_alike(fake, kernel), *((each, "") for each in _claims(fake, kernel, names))]
+                claims += _claims(fake, kernel, names)
                 _compare(fake, claims, facts, inputs, found)
     return found
 
@@ -145,15 +145,6 @@ _ELEMENTS = 2**24
 """Inputs with more elements are not created to show a witness of the solver."""
 
 
-def _alike(fake: Program, kernel: Program) -> Iterator[tuple[Formula, str]]:
-    """Yield FALSE, and what does not hold, for each difference other than of sizes."""
-    if len(fake.results) != len(kernel.results) or any(map(_unlike, fake.results, kernel.results)):
-        yield f.FALSE, "that it gives as many results as its fake, of the same dtypes and ranks"
-        return
-    if sharing([*fake.given, *fake.results]) != sharing([*kernel.given, *kernel.results]):
-        yield f.FALSE, "that its results share no storage but as its fake says"
-
-
 def _unlike(mine: Any, other: Any) -> bool:
     if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
         return any(getattr(mine, name) != getattr(other, name) for name in ("dtype", "device", "layout", "ndim"))
@@ -161,10 +152,17 @@ def _unlike(mine: Any, other: Any) -> bool:
     return not numbers and not (mine is None and other is None)
 
 
-def _claims(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[Formula]:
-    """Yield what the fake says of sizes and strides, as claims about the kernel's."""
+def _claims(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[tuple[Formula, str]]:
+    """Yield what the fake says, as claims about the kernel; FALSE, in words, for a difference other than of sizes."""
     if len(fake.results) != len(kernel.results) or any(map(_unlike, fake.results, kernel.results)):
+        yield f.FALSE, "that it gives as many results as its fake, of the same dtypes and ranks"
         return
+    if sharing([*fake.given, *fake.results]) != sharing([*kernel.given, *kernel.results]):
+        yield f.FALSE, "that its results share no storage but as its fake says"
+    yield from ((each, "") for each in _of_sizes_and_strides(fake, kernel, names))
+
+
+def _of_sizes_and_strides(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[Formula]:
     known: dict[str, Term] = {}
     pairs = list(itertools.chain.from_iterable(map(_numbers, fake.results, kernel.results)))
     for said, had in pairs:

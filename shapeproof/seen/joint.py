@@ -145,15 +145,9 @@ class Joint:
     def _unremarkable(self, point: Point) -> bool:
         """Whether a point on the lattice is neither in the sample nor an extreme. What never varied is no matter."""
         for i, low, high in self._moving:
-            if not (low < point[i] < high or self._is_beaten(point, i)):
+            if not (low < point[i] < high or farther(self.ends[i], (point, point), i) == self.ends[i]):
                 return False
         return self._last is not None and (point_digest(point), point) > self._last
-
-    def _is_beaten(self, point: Point, column: int) -> bool:
-        """Whether a point is not kept for its value of a size."""
-        low, high = self.ends[column]
-        i = column
-        return (low[i], low) <= (point[i], point) and (-high[i], high) <= (-point[i], point)
 
     @cached_property
     def _moving(self) -> list[tuple[int, int, int]]:

@@ -102,14 +102,10 @@ def inserted(rows: tuple[Vector, ...], vector: Vector) -> tuple[Vector, ...]:
         a, b = row[column] // divisor, left[column] // divisor
         by_pivot[column] = tuple(s * x + t * y for x, y in zip(row, left, strict=True))
         left = tuple(a * y - b * x for x, y in zip(row, left, strict=True))
-    return _normal([by_pivot[column] for column in sorted(by_pivot)])
-
-
-def _normal(rows: list[Vector]) -> tuple[Vector, ...]:
-    """Rows in echelon form, each reduced by those below it."""
-    for index in reversed(range(len(rows))):
-        rows[index] = reduced(rows[index], rows[index + 1 :])
-    return tuple(rows)
+    echelon = [by_pivot[column] for column in sorted(by_pivot)]
+    for index in reversed(range(len(echelon))):
+        echelon[index] = reduced(echelon[index], echelon[index + 1 :])
+    return tuple(echelon)
 
 
 def _difference(left: Sequence[int], right: Sequence[int]) -> Vector:

@@ -8,11 +8,9 @@ import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import read_bounded
 from shapeproof.seen.calls import Kind, Slot, Strides
 from shapeproof.seen.joint import MOST_VALUES, Joint
 from shapeproof.seen.lattice import Lattice, Vector
@@ -85,21 +83,8 @@ def _listed(values: frozenset[Any] | None) -> list[Any] | None:
     return None if values is None else sorted(values)
 
 
-def loaded(path: str | Path) -> tuple[dict[Kind, Joint], bool]:
-    """What a file holds, and whether kinds of calls were left out of it.
-
-    Raises:
-        UsageError: the file cannot be read, or is not what this release saves.
-    """
-    try:
-        content = read_bounded(Path(path))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    return parsed(content, str(path))
-
-
 def parsed(content: bytes, name: str) -> tuple[dict[Kind, Joint], bool]:
-    """The same of the content of a file, which errors call by this name.
+    """What the content of a file holds, and whether kinds of calls were left out. Errors call it by this name.
 
     Raises:
         UsageError: it is not what this release saves.

@@ -15,13 +15,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from shapeproof.files import write_whole
+from shapeproof.files import given_file, write_whole
 from shapeproof.seen.calls import Call, Kind, flattened, read_call, size_names
 from shapeproof.seen.joint import Joint
 from shapeproof.seen.plots import plot_html, seen_sizes
 from shapeproof.seen.points import digest
 from shapeproof.seen.relations import Relation, relations
-from shapeproof.seen.saved import loaded, parsed, saved
+from shapeproof.seen.saved import parsed, saved
 from shapeproof.seen.sources import marks_of, sources_served, varied
 from shapeproof.seen.text import rendered
 
@@ -203,7 +203,7 @@ class Seen:
         Raises:
             UsageError: the file cannot be read, or is not what this release saves.
         """
-        joints, omitted = loaded(path)
+        joints, omitted = parsed(given_file(path), str(path))
         return cls(joints, omitted=omitted)
 
     @classmethod

@@ -17,7 +17,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.contract.sizes import Reading, readings
 from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import decide
 
 

@@ -36,7 +36,8 @@ def served_html(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
     parts += [table(("program", "serves"), ((str(each.number), ", ".join(each.domain)) for each in run.programs))]
     parts += [drawn for group in _alike(run.programs) if (drawn := _regions(group)._repr_svg_())]
     parts += [plot_html(_beside(seen, key, run.programs)) for key, seen in profiles.items()]
-    parts += [table(("call", "missed", "came to", "why"), map(_row, misses))]
+    rows = ((str(each.call), values_text(each.sizes), each.outcome, str(each)) for each in misses)
+    parts += [table(("call", "missed", "came to", "why"), rows)]
     parts += [steps_html([each.call for each in misses], run.calls) if misses else ""]
     parts += [f"<div>{escape(each)}</div>" for each in savings(misses)]
     return "\n".join(part for part in parts if part)
@@ -46,11 +47,6 @@ def served_page(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
     """Return the report as a complete page."""
     head = f'<meta charset="utf-8"><title>{escape(type(run.model).__name__)}</title>'
     return f"<!doctype html>\n<html><head>{head}</head><body>\n{served_html(run, profiles)}\n</body></html>\n"
-
-
-def _row(miss: Miss) -> tuple[str, str, str, str]:
-    sizes = values_text(miss.sizes)
-    return str(miss.call), sizes, miss.outcome, str(miss)
 
 
 def _alike(programs: Sequence[Program]) -> list[list[Program]]:

@@ -11,7 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -96,37 +96,16 @@ def exchanged(  # noqa: PLR0913, PLR0917 - who writes what, and where
     """
     store = PrefixStore(f"shapeproof/{what}/{','.join(map(str, ranks))}", at)
     turn = store.add(f"turn of {me}", 1)
-    store.set(_key(turn, me), text)
-    texts = _awaited(what, lambda rank: _read(store, _key(turn, rank)), ranks, timeout)
-    return dict(sorted(texts.items()))
-
-
-def _awaited(what: str, read: Callable[[int], str | None], ranks: list[int], timeout: timedelta) -> dict[int, str]:
-    """Return the texts of the ranks, once all have written.
-
-    Raises:
-        UsageError: some have not in time.
-    """
+    keys = {rank: f"{turn} by {rank}" for rank in sorted(ranks)}
+    store.set(keys[me], text)
     end = time.monotonic() + timeout.total_seconds()
-    texts: dict[int, str] = {}
-    while True:
-        texts |= {rank: text for rank in ranks if rank not in texts and (text := read(rank)) is not None}
-        absent = [rank for rank in ranks if rank not in texts]
-        if not absent:
-            return texts
+    while absent := [rank for rank, key in keys.items() if not store.check([key])]:
         if time.monotonic() > end:
             who = f"rank {absent[0]}" if len(absent) == 1 else f"ranks {', '.join(map(str, absent))}"
             raise UsageError(f"{who} did not come to {what} in {timeout.total_seconds():g} s")
         time.sleep(_PAUSE)
+    return {rank: str(store.get(key), "utf-8") for rank, key in keys.items()}
 
 
 _PAUSE = 0.02
 """Seconds between two looks at the store."""
-
-
-def _key(turn: int, rank: int) -> str:
-    return f"{turn} by {rank}"
-
-
-def _read(store: Store, key: str) -> str | None:
-    return str(store.get(key), "utf-8") if store.check([key]) else None

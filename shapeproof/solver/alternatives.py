@@ -66,15 +66,11 @@ def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]
     for fact in known.mentioning.among(sorted(formula.symbols)):
         if isinstance(fact, Or):
             yield fact.args
-    for name in _exponents(formula):
+    powers = [node for node in postorder(formula) if isinstance(node, Apply) and node.op == "pow"]
+    for name in sorted(frozenset[str]().union(*(power.args[1].symbols for power in powers))):
         least = known.range_of(name).lower
         if least is not None:
             yield eq(symbol(name), least), gt(symbol(name), least)
-
-
-def _exponents(formula: Formula) -> list[str]:
-    powers = [node for node in postorder(formula) if isinstance(node, Apply) and node.op == "pow"]
-    return sorted(frozenset[str]().union(*(power.args[1].symbols for power in powers)))
 
 
 def _holds_in(formula: Formula, case: list[Formula], known: Knowledge) -> bool:

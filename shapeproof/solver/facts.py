@@ -23,8 +23,7 @@ from shapeproof.solver.budget import Allowance, Budget, current_allowance, spend
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.learning import absorb
-from shapeproof.solver.learned.reduction import Expression, Reducer
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import Expression, Reducer, substitute
 from shapeproof.solver.ledger import Ledger, current_ledger
 from shapeproof.solver.sampled.conditions import Conditions
 from shapeproof.solver.sampled.exhaustion import TooManyPointsError, points_where
@@ -148,7 +147,11 @@ class Facts:
     ) -> None:
         self.budget = budget or Budget()
         self.ledger = ledger or current_ledger()
-        self._state = _State().then(list(formulas), self.budget)
+        told = tuple(formulas)
+        key, begun = (Facts, told, self.budget), self.ledger.memo
+        if key not in begun:
+            begun[key] = _State().then(list(told), self.budget)
+        self._state: _State = begun[key]
 
     # learning
 

@@ -70,7 +70,7 @@ class Ledger:
     points: int = 0
     """The number of points that exhaustion tried."""
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
-    """What tasks and Z3 found, by all that it follows from: smt/ask.py, answers/simplify.py."""
+    """What tasks and Z3 found, by all that it follows from: smt/ask.py, answers/simplify.py, repair.py."""
     entries: list[Entry] = field(default_factory=list)
     """Every answered question, once for each state of the facts."""
 

@@ -176,17 +176,12 @@ def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
         return Vacuous()
     with until_spent(budget.without(*facts.search_cost)) as left:
-        return _where_not_vacuous(formula, facts, left)
-    return Undecided(f"the budget of {budget.work} steps of work was used up")
-
-
-def _where_not_vacuous(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
-    condition = defined(formula)
-    if condition is not TRUE:
-        verdict = _valid(condition, facts, left)
-        if not isinstance(verdict, Proved):
+        condition = defined(formula)
+        verdict = None if condition is TRUE else _valid(condition, facts, left)
+        if verdict is not None and not isinstance(verdict, Proved):
             return _where_undefined(formula, verdict)
-    return _valid(formula, facts, left)
+        return _valid(formula, facts, left)
+    return Undecided(f"the budget of {budget.work} steps of work was used up")
 
 
 def _where_undefined(formula: Formula, verdict: Verdict) -> Verdict:
@@ -345,17 +340,11 @@ def truth(formula: Formula, facts: Facts) -> Truth:
     budget = facts.budget
     answer: Truth | None = facts.answers.get(("truth", formula)) or facts.answers.get(("truth", formula, budget))
     if answer is None:
-        answer = _truth(formula, facts, budget)
+        answer = Truth(None, vacuous=True) if facts.contradictory else Truth(None, undecided=True)
+        with until_spent(budget) as left:
+            answer = answer if answer.vacuous else _by_sides(formula, facts, budget, left)
         facts.answers[("truth", formula, budget) if answer.undecided else ("truth", formula)] = answer
     return answer
-
-
-def _truth(formula: Formula, facts: Facts, budget: Budget) -> Truth:
-    if facts.contradictory:
-        return Truth(None, vacuous=True)
-    with until_spent(budget) as left:
-        return _by_sides(formula, facts, budget, left)
-    return Truth(None, undecided=True)
 
 
 def _by_sides(formula: Formula, facts: Facts, budget: Budget, left: Allowance) -> Truth:

@@ -43,7 +43,7 @@ def _moves(reduced: Formula, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
     known = facts.known
     names = sorted(reduced.symbols)[:_MOST_SYMBOLS]
     constants, shifts, (floats, odd) = _constants(reduced), _shifts(reduced), doubles([reduced])
-    for base in facts.points(reduced.symbols)[:_MOST_BASES]:
+    for base in _bases(facts.points(reduced.symbols)):
         for name in names:
             interval = known.range_of(name)
             ends = [end for end in (interval.lower, interval.upper) if end is not None]
@@ -53,6 +53,17 @@ def _moves(reduced: Formula, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
                 candidate = moved(known, base, name, value) if value in interval else None
                 if candidate is not None:
                     yield candidate
+
+
+def _bases(samples: list[Point]) -> list[Point]:
+    """Return the first samples and the largest one: a symbol that others bound from above can be moved furthest there.
+
+    >>> _bases([{"n": 7, "u": 0}, {"n": 1, "u": 1}, {"n": 3, "u": 0}, {"n": 64, "u": 0}])
+    [{'n': 7, 'u': 0}, {'n': 1, 'u': 1}, {'n': 64, 'u': 0}]
+    """
+    first = samples[:_MOST_BASES]
+    largest = max(samples[_MOST_BASES:], key=lambda each: sum(each.values()), default=None)
+    return first if largest is None else [*first, largest]
 
 
 def _shifts(formula: Formula) -> dict[str, list[int]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shapeproof.ci.jobs import Job, Result, checks_of
 from shapeproof.ci.process import worker
 from shapeproof.ci.process.spec_help import in_spec
-from shapeproof.ci.specs.dims import demands
+from shapeproof.ci.specs.dims import conditions
 from shapeproof.ci.specs.spec import Dim, Input, load_spec
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
@@ -170,9 +170,7 @@ def job(dims: dict[str, Dim], relations: tuple[str, ...]) -> Job:
 
 def said(dims: dict[str, Dim], relations: tuple[str, ...]) -> set[tuple[int, ...]]:
     """The points of a box that a spec declares."""
-    texts = [*relations, *(text for name, dim in dims.items() for _, text in demands(name, dim))]
-    texts += [f"{name} >= {dim.min}" for name, dim in dims.items() if dim.min is not None]
-    texts += [f"{name} <= {dim.max}" for name, dim in dims.items() if dim.max is not None]
+    texts = [*relations, *(text for name, dim in dims.items() for _, text in conditions(name, dim))]
     return served([parse_formula(text) for text in texts], dims)
 
 

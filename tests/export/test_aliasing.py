@@ -10,7 +10,9 @@ from torch.export import Dim
 from torch.nn import functional
 
 from shapeproof.export import check, export, load_regions
+from shapeproof.export.declare.inputs import declare
 from shapeproof.export.graph.aliasing import observes_aliasing
+from shapeproof.export.verify import verified
 from tests.agreement import agree
 
 N = Dim("n", min=0, max=6)
@@ -150,6 +152,24 @@ def test_where_nothing_can_tell_one_program_serves_all(forward):
     assert not observes_aliasing(program.graph)
     for run in (program.module(), program.run_decompositions().module()):
         assert all(agree(mod, run, (torch.randn(n, 4),)) for n in range(7))
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_reshape_that_nothing_can_tell_from_a_copy_needs_no_trace(in_place):
+    """It shares where a level has one place: two levels had four programs to compare."""
+
+    def levels(x, y):
+        return torch.cat([each.permute(0, 2, 3, 1).reshape(each.shape[0], -1, 4) for each in (x, y)], 1)
+
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, y: levels(x, y)})()
+    a, b, c, d = (Dim(name, min=0, max=9) for name in "abcd")
+    inputs = declare(mod, (torch.randn(2, 4, 3, 5), torch.randn(2, 4, 7, 6)), None, ({2: a, 3: b}, {2: c, 3: d}))
+    report = verified(mod, inputs, in_place=in_place)
+    assert report.status == "proved"
+    assert (report.statistics["traces"] == 1) is in_place
+    for sizes in itertools.product((0, 1, 2), repeat=4):
+        given = torch.randn(2, 4, *sizes[:2]), torch.randn(2, 4, *sizes[2:])
+        assert agree(mod, report.program.module(), given)
 
 
 def test_the_body_of_an_operator_may_tell():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib.metadata
+import re
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.exc import UserError, UserErrorType
@@ -25,6 +29,20 @@ class Untouched(torch.nn.Module):
 class Added(torch.nn.Module):
     def forward(self, x, y, z):
         return x + 1, y, z
+
+
+class AddedToOne(torch.nn.Module):
+    def forward(self, x, mode):  # noqa: ARG002
+        return x + 1
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Pair(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
 
 
 X = torch.ones(3, 4)
@@ -115,7 +133,12 @@ TREES = {
     "more entries": ((X,), ({0: B}, None), "dynamic_shapes has 2 entries for 1 inputs (x)"),
     "no tree": ((X,), B, "dynamic_shapes must be a dict, a tuple or a list, not Dim"),
     "fewer in a list": (([X, X],), {"x": [{0: B}]}, "`inputs['x']` has 2 elements, but `dynamic_shapes['x']` has 1"),
-    "a dict for a list": (([X, X],), {"x": {0: B}}, "`dynamic_shapes['x']` is a <class 'dict'>"),
+    "a dict for a list": (
+        ([X, X],),
+        {"x": {0: B}},
+        "match the inputs: `inputs['x']` is a list, but `dynamic_shapes['x']` is a dict",
+    ),
+    "a tuple for a named one": ((Pair(X, X),), {"x": ({0: B}, {0: B})}, "`inputs['x']` is a namedtuple, but"),
     "missing in a dict": (({"k": X, "q": X},), {"x": {"k": {0: B}}}, "`dynamic_shapes['x']`"),
 }
 
@@ -124,6 +147,16 @@ TREES = {
 def test_shapes_have_the_structure_of_the_inputs(case):
     args, shapes, expected = TREES[case]
     assert expected in sentence(args, shapes)
+
+
+UNFIT = {"`Color.RED`": Color.RED, "`numpy.ndarray`": np.ones(3), "`set`": {1}}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_an_input_is_of_a_class_that_a_program_takes(name):
+    """The fault: torch's own words, such as `Unfamiliar meta val: Color.RED`."""
+    with pytest.raises(UsageError, match=f"runs in eager: an input is {re.escape(name)}: expected tensors"):
+        check(AddedToOne(), (X, UNFIT[name]), dynamic_shapes={"x": {0: B}, "mode": None})
 
 
 SIZELESS = {

@@ -10,9 +10,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.export.graph import nodes
+from shapeproof.export.shim.process.each_call import while_the_model_runs
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.strides import fresh, view_of
 
@@ -123,3 +125,26 @@ def test_a_fake_tensor_may_be_made_of_a_meta_tensor():
     other = view_of(rows, (n, 2), (3, 1), 1)
     assert described(other) == described(view)
     assert storages(other) == storages(view) == storages(rows)
+
+
+class Heard(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls.append(func)
+        return func(*args, **kwargs or {})
+
+
+def test_torch_makes_the_fakes_of_parameters_before_it_enters_its_own_mode():
+    """Hence shim/process/each_call.py has a watch begin there: it hears the model, and not how a fake is made."""
+    heard, all_heard = Heard(), Heard()
+    with while_the_model_runs(heard):
+        torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))
+    with all_heard:
+        torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))
+    assert [each.calls.count(torch.nn.functional.linear) for each in (heard, all_heard)] == [1, 1]
+    makes_a_fake = torch.Tensor.untyped_storage
+    assert makes_a_fake in all_heard.calls
+    assert makes_a_fake not in heard.calls

@@ -125,3 +125,74 @@ def test_an_operator_whose_kernel_alone_asks_for_elements_counts():
     report = check(mod, (torch.randn(2, 4), torch.randn(2)), dynamic_shapes=({0: N}, {0: Dim("m", min=1, max=6)}))
     assert report.status in {"refuted", "undecided"}, str(report)
     assert is_true_of(report, mod, [(torch.randn(n, 4), torch.randn(m)) for n in (0, 2) for m in (2, 3)])
+
+
+class Experts(torch.nn.Module):
+    """A mixture of experts, in which one without tokens is skipped."""
+
+    def forward(self, x, chosen):
+        found = torch.zeros_like(x)
+        for expert in range(2):
+            (rows,) = torch.where(chosen == expert)
+            if rows.numel() == 0:
+                continue
+            found.index_add_(0, rows, x[rows] * (expert + 1))
+        return found + 1
+
+
+WRITERS = {
+    "index_add_": lambda y, rows, x: y.index_add_(0, rows, x[rows]),
+    "index_copy_": lambda y, rows, x: y.index_copy_(0, rows, x[rows]),
+    "index_put_": lambda y, rows, x: y.index_put_((rows,), x[rows]),
+    "scatter_add_": lambda y, rows, x: y.scatter_add_(0, rows[:, None].expand(-1, 4), x[rows]),
+    "scatter_": lambda y, rows, x: y.scatter_(0, rows[:, None].expand(-1, 4), x[rows]),
+    "an assignment": lambda y, rows, x: y.__setitem__(rows, x[rows] * 2),
+}
+
+
+@pytest.mark.parametrize("lowest", [0, 1])
+def test_an_expert_without_tokens_may_be_skipped(lowest):
+    """The fault: refuted, since the program depends on data."""
+    n = Dim("n", min=lowest, max=6)
+    report = check(Experts(), (torch.randn(4, 4), torch.tensor([0, 1, 1, 0])), dynamic_shapes=({0: n}, {0: n}))
+    assert report.status == "proved", str(report)
+    inputs = [(torch.randn(n, 4), torch.randint(0, high, (n,))) for n in range(lowest, 7) for high in (1, 2, 3)]
+    assert all(agree(Experts(), report.program.module(), each) for each in inputs)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_writes_by_an_index_without_elements_writes_nothing(name):
+    class Writes(torch.nn.Module):
+        def forward(self, x, mask):
+            y, (rows,) = x * 2, torch.where(mask)
+            if rows.shape[0] > 0:
+                WRITERS[name](y, rows, x)
+            return y
+
+    report = check(Writes(), (torch.randn(4, 4), torch.ones(4, dtype=torch.int64)), dynamic_shapes=({0: N}, {0: N}))
+    assert report.status == "proved", str(report)
+    inputs = [(torch.randn(n, 4), torch.randint(0, 2, (n,)) * on) for n in range(7) for on in (0, 1)]
+    assert all(agree(Writes(), report.program.module(), each) for each in inputs)
+
+
+def test_what_is_written_and_then_skipped_with_the_write_counts():
+    class Skips(torch.nn.Module):
+        def forward(self, x, mask):
+            y, (rows,) = torch.zeros_like(x), torch.where(mask)
+            return x * 3 if rows.shape[0] == 0 else y.index_add_(0, rows, x[rows])
+
+    report = check(Skips(), (torch.randn(4, 4), torch.ones(4, dtype=torch.int64)), dynamic_shapes=({0: N}, {0: N}))
+    assert report.status == "refuted", str(report)
+
+
+def test_a_mask_beside_an_index_without_elements_may_not_fit_it():
+    class Masks(torch.nn.Module):
+        def forward(self, x, mask):
+            y, (columns,) = x * 2, torch.where(x[0] > 0)
+            if columns.shape[0] > 0:
+                y[mask, columns] = 1.0
+            return y
+
+    report = check(Masks(), (torch.ones(4, 4), torch.ones(4) > 0), dynamic_shapes=({0: Dim("n", min=1)},) * 2)
+    inputs = [(sign * torch.ones(n, 4), torch.ones(n) > 0) for n in (1, 2, 4) for sign in (1, -1)]
+    assert is_true_of(report, Masks(), inputs)

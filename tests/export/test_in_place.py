@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch.export import Dim
@@ -58,3 +60,36 @@ def test_an_operator_in_place_asks_for_no_trace(name, grad):
     for n in (0, 1, 2, 5):
         x = torch.randn(n, 3)
         assert agree(mod, report.program.module(), (x,))
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_constant_that_is_written_into_a_mask_costs_no_trace(in_place):
+    """`index_put_` asks which sizes are 1, and was not settled where it reads a constant: only the mask is changed."""
+
+    def marked(x, last):
+        mask = torch.zeros(x.shape)
+        mask[torch.arange(x.shape[0]), last] = 1
+        return mask.masked_fill_(x > 0, torch.tensor(-1.0))
+
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, last: marked(x, last)})()
+    b, n = Dim("b", min=0, max=4), Dim("n", min=1, max=4)
+    example = torch.randn(3, 4), torch.zeros(3, dtype=torch.int64)
+    report = verified(mod, declare(mod, example, None, ({0: b, 1: n}, {0: b})), in_place=in_place)
+    assert report.status == "proved"
+    assert (report.statistics["traces"] == 1) is in_place
+    for rows, columns in itertools.product(range(5), range(1, 5)):
+        given = torch.randn(rows, columns), torch.randint(columns, (rows,))
+        assert agree(mod, report.program.module(), given)
+
+
+def test_a_constant_that_is_changed_is_not_changed_twice():
+    def forward(_, x):
+        kept = torch.tensor([1.0, 2.0, 3.0])
+        kept[: x.shape[0]] += x
+        return kept.cumsum(0)
+
+    mod = type("Model", (torch.nn.Module,), {"forward": forward})()
+    report = check(mod, (torch.randn(2),), dynamic_shapes=({0: Dim("n", min=0, max=3)},))
+    assert report.status == "proved"
+    for n in range(4):
+        assert agree(mod, report.program.module(), (torch.randn(n),))

@@ -11,11 +11,12 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.contract import OutsideDomain
 from shapeproof.export import check
-from shapeproof.export.ops.decompositions import pixel_unshuffle, repeat, tile
+from shapeproof.export.ops.decompositions import bincount, pixel_unshuffle, repeat, tile
 from tests.agreement import outcome, same
 
 
@@ -38,6 +39,8 @@ def test_canary_what_the_fakes_say():
             torch.ones(0, 4).repeat(-1, 1)
         assert torch.pixel_unshuffle(torch.ones(0, 1, 4, 4), 2).shape == (0, 4, 2, 2)
         assert torch.frexp(torch.ones(1, 1, 3)[..., 1::2])[0].stride() == (1, 1, 1)
+    with FakeTensorMode(shape_env=ShapeEnv()):
+        assert torch.bincount(torch.zeros(3).long(), torch.ones(4)).dim() == 1
     assert torch.pixel_unshuffle(torch.ones(0, 1, 4, 4), 2).shape == (0, 1, 4, 4)
     assert torch.frexp(torch.ones(1, 1, 3)[..., 1::2])[0].stride() == (3, 3, 2)
 
@@ -46,6 +49,21 @@ def test_pixel_unshuffle_is_what_eager_does():
     for sizes in itertools.product((0, 1, 2), (0, 1), (0, 3, 4), (0, 2, 4)):
         x = torch.randn(sizes)
         assert same(outcome(torch.pixel_unshuffle, (x, 2)), outcome(pixel_unshuffle, (x, 2))), sizes
+
+
+def test_numbers_are_counted_with_a_weight_for_each():
+    """No data decide it: integers may be refused for their values, so a run that raises says nothing of all data."""
+    for n, weights in itertools.product(range(4), (None, torch.ones(0), torch.ones(2), torch.ones(3, 1))):
+        args = torch.arange(n), weights
+        assert same(outcome(torch.bincount, args), outcome(bincount, args)), args
+    mod = torch.nn.Module()
+    mod.forward = lambda x: torch.bincount(x, torch.ones(4))
+    report = check(mod, (torch.arange(4),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+    assert report.status == "refuted"
+    assert report.diagnostics[0].witness == {"x.shape[0]": 1}
+    mod.forward = lambda x: torch.bincount(x, torch.ones(x.shape), minlength=3)
+    report = check(mod, (torch.arange(4),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+    assert report.status == "proved", report
 
 
 def test_an_empty_dim_is_repeated_any_number_of_times_as_in_eager():
@@ -58,12 +76,12 @@ def test_an_empty_dim_is_repeated_any_number_of_times_as_in_eager():
 class Repeated(torch.nn.Module):
     """How often is a number from data; eager looks at its sign where there is something to repeat."""
 
-    def __init__(self, repeated):
+    def __init__(self, repeated, taken=torch.Tensor.item):
         super().__init__()
-        self.repeated = repeated
+        self.repeated, self.taken = repeated, taken
 
     def forward(self, x, count):
-        return self.repeated(x, count.item())
+        return self.repeated(x, self.taken(count))
 
 
 REPEATED = {
@@ -75,10 +93,17 @@ REPEATED = {
 }
 
 
-@pytest.mark.parametrize("name", REPEATED)
-def test_a_number_from_data_that_eager_takes_is_not_refused(name):
-    """The programs raised at negative numbers which eager takes: for no rows, or as a number of classes to be found."""
-    mod, batch = Repeated(REPEATED[name]), {0: Dim("batch", min=0, max=3)}
+BY_NUMBER = [(name, torch.Tensor.item) for name in REPEATED]
+BY_TENSOR = [(name, torch.detach) for name in REPEATED if name != "classes"]
+
+
+@pytest.mark.parametrize(("name", "taken"), [*BY_NUMBER, *BY_TENSOR])
+def test_a_number_from_data_that_eager_takes_is_not_refused(name, taken):
+    """The programs raised at negative numbers which eager takes: for no rows, or as a number of classes to be found.
+
+    They did so, too, where the tensor itself stands for the number that torch takes from it.
+    """
+    mod, batch = Repeated(REPEATED[name], taken), {0: Dim("batch", min=0, max=3)}
     report = check(mod, (torch.ones(2, 4), torch.tensor(3)), dynamic_shapes=(batch, None))
     assert report.status == ("refuted" if name == "classes" else "proved"), str(report)
     if report.program is None:

@@ -93,18 +93,18 @@ class Calls(torch.nn.Module):
 )
 def test_data_are_no_reason_to_reject_sizes(call):
     eager = Eager(Calls(call), declare(Calls(call), (torch.randn(5, 4),), None, {"x": {0: Dim("n", max=9)}}))
-    assert eager.error_of_sizes({"n": 5}) is None
+    assert eager.rejection({"n": 5}) is None
 
 
 def test_sizes_that_do_not_fit_are_rejected_without_data():
     model = Calls(lambda x, table: x @ table if x.shape[0] > 3 else x @ table.t())
     eager = Eager(model, declare(model, (torch.randn(5, 4),), None, {"x": {0: Dim("n", max=9)}}))
-    assert [eager.error_of_sizes({"n": n}) is not None for n in (3, 4)] == [True, False]
+    assert [eager.rejection({"n": n}) is not None for n in (3, 4)] == [True, False]
 
 
 def test_a_convolution_rejects_sizes():
     """The fault: its fake kernel calls C++, whose refusal was taken for one of the tracer's."""
     model = torch.nn.Conv1d(4, 4, 3)
     eager = Eager(model, declare(model, (torch.randn(1, 4, 20),), None, {"input": {2: Dim("n", max=64)}}))
-    assert isinstance(eager.error_of_sizes({"n": 2}), RuntimeError)
-    assert eager.error_of_sizes({"n": 3}) is None
+    assert eager.rejection({"n": 2}).error is RuntimeError
+    assert eager.rejection({"n": 3}) is None

@@ -103,7 +103,7 @@ def test_two_calls_of_a_program_that_is_as_it_was_are_one(made, runs):
     inputs = declare(mod, (torch.ones(3, 4),), None, {"x": {}})
     (form,) = [each for each in forms(program_of(mod)) if not each.name]
     form.fresh().register_forward_hook(lambda *_: ran.append(1))
-    Eager(mod, inputs).compare([form], {}, calls=2)
+    Eager(mod, inputs).compare_second_calls([form], {})
     assert len(ran) == runs
 
 
@@ -208,6 +208,59 @@ def test_a_parameter_that_eager_writes_into_uncounted_is_seen():
     report = check(mod, (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=6)},))
     assert report.status == "refuted"
     assert torch.equal(mod.weight, before)
+
+
+CALLS = []
+
+
+class CountsGlobally(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            CALLS.append(None)
+        return x * (1 if len(CALLS) <= self.most else 2)
+
+
+class CountsItsCalls(torch.nn.Module):
+    """Its results differ from the third call on; the copy of each replay is called twice at most."""
+
+    calls = 0
+
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            self.calls += 1
+        return x * (1 if self.calls <= self.most else 2)
+
+
+@pytest.mark.parametrize("model", [CountsGlobally, CountsItsCalls])
+@pytest.mark.parametrize("shapes", [None, ({0: Dim("n", min=0, max=6)},)])
+def test_what_a_second_call_does_otherwise_is_seen(model, shapes):
+    """Copies share globals, and not attributes; where no other size is run, the example is run again."""
+    CALLS.clear()
+    mod = model()
+    mod.most = 1
+    report = check(mod, (torch.randn(2, 3),), dynamic_shapes=shapes)
+    assert (report.status, report.diagnostics[0].id) == ("refuted", "replay")
+
+
+class Remembers(torch.nn.Module):
+    """Its first call, and it alone, fails at one row; no trace sees that."""
+
+    def __init__(self, *, held):
+        super().__init__()
+        self.held = held
+
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            if not self.held[-1] and x.shape[0] == 1:
+                raise ValueError("one row")
+            self.held[-1:] = [True]
+        return x * 2
+
+
+def test_a_run_is_a_first_call_where_the_calls_before_it_left_anything():
+    mod = Remembers(held=[False])
+    report = check(mod, (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=6)},))
+    assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[0]": 1})
 
 
 @pytest.mark.parametrize("branches", ["error", "split"])

@@ -117,3 +117,14 @@ def test_what_treats_elements_one_by_one_lies_as_its_operand_does(name):
         result = func(x)
         assert (result.shape, result.stride(), result.dtype) == (x.shape, x.stride(), x.dtype)
         assert not torch._C._is_alias_of(result, x)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_a_reshape_infers_of_one_size_is_a_multiple(named):
+    """The fault: `-1` divides by the batch, which may be 0 elsewhere, and Dim.AUTO left out a batch of 1."""
+    mod = module(lambda x: x.reshape(x.shape[0], -1, 2, 4).sum(2))
+    dims = {0: Dim("b"), 1: Dim("t")} if named else {0: Dim.AUTO, 1: Dim.AUTO}
+    report = check(mod, (torch.randn(2, 6, 4),), dynamic_shapes=(dims,), narrow=named)
+    assert report.status == "proved", str(report)
+    assert set(report.domain) == {"x.shape[0] >= 1", "x.shape[1] >= 0", "x.shape[1] % 2 == 0"}
+    assert all(agree(mod, report.program.module(), (torch.randn(b, t, 4),)) for b in range(4) for t in range(0, 7, 2))

@@ -85,3 +85,35 @@ def test_a_symbolic_number_stays_within_what_eager_takes(call, dtype):
     failing = [n for n in range(2, 301) if raised(lambda n=n: call(torch.ones(n, dtype=dtype))) != "proved"]
     assert report.status == ("refuted" if failing else "proved")
     assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": n} for n in failing[:1]]
+
+
+WRAPPED = {
+    "remainder": (lambda x, k: x % (k + 1), torch.uint8),
+    "floor_divide": (lambda x, k: x // (k + 1), torch.int8),
+    "divisor in place": (lambda x, k: x.clone().fmod_(k + 1), torch.uint8),
+    "arange": (lambda x, k: torch.arange(k, k + 3, dtype=x.dtype), torch.int8),
+}
+
+
+@pytest.mark.parametrize(("call", "dtype"), list(WRAPPED.values()), ids=list(WRAPPED))
+def test_a_number_that_wraps_around_is_no_number_that_the_dtype_cannot_hold(call, dtype):
+    """256 is 0 as a divisor of uint8, and raises; 257 is 1, and does not."""
+
+    class Taken(torch.nn.Module):
+        def forward(self, x, k):
+            return call(x, k.item())
+
+    report = check(Taken(), (torch.ones(3, dtype=dtype), torch.tensor(2)))
+    assert report.status == "proved", report
+    run = report.program.module()
+    for k in (*range(120, 135), *range(250, 260), 300, 511, 512):
+        x = torch.tensor([3, 0, 100], dtype=dtype)
+        assert raised(lambda x=x, k=k: call(x, k)) == raised(lambda x=x, k=k: run(x, torch.tensor(k))), k
+
+
+@pytest.mark.parametrize("most", [254, 300])
+def test_a_size_that_wraps_around_to_a_divisor_of_0_is_refuted(most):
+    call = Calls(lambda x: torch.ones(2, dtype=torch.uint8) % (x.shape[0] + 1))
+    report = check(call, (torch.ones(4),), dynamic_shapes=({0: Dim("n", min=0, max=most)},))
+    assert report.status == ("refuted" if most > 254 else "proved")
+    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": 255}] * (most > 254)

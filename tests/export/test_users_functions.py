@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 import sysconfig
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.source.frames import is_users_file
+from shapeproof.export.trace.python.users_functions import users_functions
 
 
 class Lazy:
@@ -41,3 +45,29 @@ def test_files_of_another_environments_libraries_are_not_the_users():
     assert is_users_file(__file__)
     assert not is_users_file(str(Path(sysconfig.get_paths()["purelib"]) / "library.py"))
     assert not is_users_file(str(Path(__file__).parent / "venv/lib/python3.11/site-packages/library/model.py"))
+
+
+def test_a_model_of_another_environments_library_is_shown_at_its_own_line(tmp_path):
+    """Where nothing of the user's runs, torch's own line was shown."""
+    file = tmp_path / "site-packages" / "library.py"
+    file.parent.mkdir()
+    file.write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + x.new_ones(3)\n"
+    )
+    library = importlib.util.module_from_spec(importlib.util.spec_from_file_location("library", file))
+    library.__spec__.loader.exec_module(library)
+    report = check(library.Model(), (torch.randn(3),), dynamic_shapes=({0: Dim("n", max=8)},))
+    (diagnostic,) = report.diagnostics
+    assert (diagnostic.file, diagnostic.line) == (str(file), 4)
+
+
+def test_a_module_that_takes_the_place_of_a_librarys_is_looked_at_again(monkeypatch, tmp_path):
+    def double(n):
+        return 2 * n
+
+    double.__code__ = double.__code__.replace(co_filename=str(tmp_path / "own.py"))
+    for file in (str(Path(sysconfig.get_paths()["purelib"]) / "library.py"), str(tmp_path / "own.py")):
+        module = ModuleType("replaced_by_the_user")
+        module.__file__, module.double = file, double
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        assert (double in users_functions(torch.nn.ReLU())) is (file == double.__code__.co_filename)

@@ -13,7 +13,7 @@ from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import symbol, unknown
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import decide, truth
 from shapeproof.solver.sampled.points import true_at
 from tests import strategies as s

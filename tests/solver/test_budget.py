@@ -82,9 +82,13 @@ def test_hard_questions_are_settled_without_trying_points_and_with_little_of_z3(
 HARD = parse("a*b*c != 1001 or a + b + c == 31 or a*b + c > 140")
 
 
+GIVEN = tuple(map(parse, ["a >= 2", "b >= 2", "c >= 2"]))
+
+
 def asked(rlimit):
     """The verdict on a question for Z3, whose facts know nothing of earlier ones, and what all have cost so far."""
-    facts = Facts(map(parse, ["a >= 2", "b >= 2", "c >= 2"])).within(Budget(rlimit, 0))
+    facts = Facts(GIVEN).within(Budget(rlimit, 0))
+    del facts.ledger.memo[Facts, GIVEN, Budget()]
     return decide(HARD, facts), dict(facts.ledger.spent)
 
 
@@ -98,3 +102,11 @@ def test_a_run_asks_z3_a_question_once_and_counts_it_each_time():
     assert {name: 2 * each for name, each in cost.items()} == costs
     assert more > known
     assert not ledger.memo
+
+
+def test_the_facts_that_a_run_begins_with_are_learned_once():
+    with one_ledger():
+        one, other = Facts(GIVEN), Facts(GIVEN)
+        one.learn(parse("a >= 9"))
+        assert (other.range_of("a").lower, Facts(GIVEN).known is other.known) == (2, True)
+    assert Facts(GIVEN).known is not Facts(GIVEN).known

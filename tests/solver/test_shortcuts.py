@@ -12,9 +12,10 @@ from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import symbol
 from shapeproof.solver.answers.optimum import grows
-from shapeproof.solver.answers.repair import _nearest, _stepped
+from shapeproof.solver.answers.repair import _nearest, _stepped, repairs
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.prove import implied
 from tests.thoroughness import examples
 
@@ -70,3 +71,14 @@ def test_formulas_that_share_no_symbols_do_not_matter(facts, formula):
     assume(where(facts))
     near = connected(formula.symbols, facts)
     assert implied(formula, Facts([*BOX, *near])) == implied(formula, Facts([*BOX, *facts]))
+
+
+def test_repairs_are_sought_once_under_the_same_facts():
+    required, declared = parse_formula("n % 4 == 0 and n//4 >= 2"), [parse_formula("n >= 0")]
+    with one_ledger() as ledger:
+        first = repairs(required, Facts(declared), {"n": 12})
+        asked = len(ledger.entries)
+        assert repairs(required, Facts(declared), {"n": 12}) == first
+        assert asked == len(ledger.entries) > 0
+        assert repairs(required, Facts([*declared, parse_formula("n % 4 == 0")]), {"n": 12}) != first
+        assert repairs(required, Facts(declared), {"n": 10}) == []

@@ -177,14 +177,9 @@ def selected(checks: Sequence[Check], patterns: Sequence[str]) -> list[Check]:
 
 def exit_status(outcomes: Sequence[Outcome]) -> int:
     """Return the worst exit status of the checks: first a wrong verdict, then none, then undecided."""
-    found = {_status(outcome) for outcome in outcomes if not outcome.passed and not outcome.skipped}
+    statuses = (outcome.result.status for outcome in outcomes if not outcome.passed and not outcome.skipped)
+    found = {NO_VERDICT if each is None else EXIT_STATUS[each] or 1 for each in statuses}  # 1: a proof, not expected
     return next((status for status in (1, NO_VERDICT, EXIT_STATUS["undecided"]) if status in found), 0)
-
-
-def _status(outcome: Outcome) -> int:
-    if outcome.result.status is None:
-        return NO_VERDICT
-    return EXIT_STATUS[outcome.result.status] or 1  # a proof that was not expected
 
 
 def _executor(address: str | None, jobs: int | None) -> Executor:

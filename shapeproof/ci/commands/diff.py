@@ -45,7 +45,8 @@ def diff(
     except Interrupted as stopped:
         interrupted(stopped)
     found = list(_compared(locks, outcomes))
-    show(render_diff(found, _new(locks, outcomes), form), commands=form is DiffFormat.GITHUB)
+    new = [check.name for check in (each.check for each in outcomes) if check.name not in locks[check.job.root]]
+    show(render_diff(found, new, form), commands=form is DiffFormat.GITHUB)
     kinds = {each.narrowing.kind for each in found if each.narrowing}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 
@@ -57,8 +58,3 @@ def _compared(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outc
             outcome = here.get((root, name))
             gone = Narrowing("it is locked, but in no spec any more", Path(root, NAME), 1)
             yield Compared(name, narrowing(before, outcome) if outcome else gone)
-
-
-def _new(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outcome]) -> list[str]:
-    checks = (outcome.check for outcome in outcomes)
-    return [check.name for check in checks if check.name not in locks[check.job.root]]

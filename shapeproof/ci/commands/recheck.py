@@ -11,7 +11,7 @@ import typer
 from shapeproof.ci.running.display import Display
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, say, show
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import read_bounded, sha256
+from shapeproof.files import given_file, sha256
 
 if TYPE_CHECKING:
     from shapeproof.solver.proofs.recheck import Recheck
@@ -45,8 +45,8 @@ def recheck(
         with Display() as display:
             display.tell("", f"reading {path}")
             result = ask_again(path, progress=functools.partial(display.tell, ""))
-        if report is not None:
-            _check_report(result, report)
+        if report is not None and sha256(given_file(report)) != result.report:
+            raise UsageError(f"{report} is not the report of the run that the certificate is about")
     except KeyboardInterrupt:
         say("shapeproof: interrupted before every claim was proved again")
         raise typer.Exit(INTERRUPTED) from None
@@ -67,12 +67,3 @@ def _closing(result: Recheck) -> str:
     opaque = f", and {result.opaque} are not in SMT-LIB" if result.opaque else ""
     of_run = f"; the verdict of the run is {result.verdict}" if result.verdict else ""
     return f"{result.status}: {claims}{opaque}{of_run}"
-
-
-def _check_report(result: Recheck, path: Path) -> None:
-    try:
-        known = sha256(read_bounded(path))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    if known != result.report:
-        raise UsageError(f"{path} is not the report of the run that the certificate is about")

@@ -28,7 +28,7 @@ from shapeproof.ci.process.subjects import Subject, beside, call_target, check_s
 from shapeproof.ci.process.tracebacks import told
 from shapeproof.ci.provenance.identity import TOKEN, versions
 from shapeproof.ci.provenance.sources import Recorder
-from shapeproof.ci.specs.dims import demands, parse_size
+from shapeproof.ci.specs.dims import conditions, parse_size
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.declared_at import Where, nowhere
@@ -134,7 +134,14 @@ def _inputs(job: Job) -> tuple[dict[str, Any], tuple[str, ...]]:
         for name, given in declared.items()
     }
     used = {parse_size(size).name for given in declared.values() for size in given.dims if isinstance(size, str)}
-    demanded = [text for name, dim in job.dims.items() if name in used for _, text in demands(name, dim)]
+    bounds = {"min", "max"}  # which torch's Dim has, too
+    demanded = [
+        text
+        for name, dim in job.dims.items()
+        if name in used
+        for key, text in conditions(name, dim)
+        if key not in bounds
+    ]
     return inputs, (*demanded, *job.relations)
 
 

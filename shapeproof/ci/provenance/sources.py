@@ -64,7 +64,7 @@ class Recorder:
         for folder in _import_folders():
             self._note_folder(f"{folder}/*")
         self._opened_below = Opened(os.getcwd())
-        watch(self)
+        watch(self.audited, self.looked_at, self.variable)
 
     def sources(self) -> dict[str, str] | None:
         """Return the digest of each source except installed files; None if the sources are not known for sure."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, ItemsView, Iterator, ValuesView
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 ALL = "*"
 """In place of a variable's name: the code has iterated over all variables."""
@@ -24,27 +24,24 @@ _LOOKS = ("stat", "lstat", "access", "readlink")
 _SETS = (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids)
 
 
-class Listener(Protocol):
-    """Receives what the process asks. An exception of the listener would be raised in the user's code."""
+def watch(
+    audited: Callable[[str, tuple[Any, ...]], None],
+    looked_at: Callable[[str | bytes], None],
+    variable: Callable[[str], None],
+) -> None:
+    """Report from now on, which cannot be undone. An exception of a listener would be raised in the user's code.
 
-    def audited(self, event: str, args: tuple[Any, ...]) -> None:
-        """Receive an audit event."""
-
-    def looked_at(self, path: str | bytes) -> None:
-        """Receive a path whose state is queried."""
-
-    def variable(self, name: str) -> None:
-        """Receive the name of an environment variable that is read, or ALL."""
-
-
-def watch(listener: Listener) -> None:
-    """Report to a listener from now on. This cannot be undone."""
+    Args:
+        audited: receives each audit event.
+        looked_at: receives each path whose state is queried.
+        variable: receives the name of each environment variable that is read, or ALL.
+    """
     for name in _LOOKS:
-        _replace(name, listener.looked_at)
-    _Variables.hear = listener.variable
+        _replace(name, looked_at)
+    _Variables.hear = variable
     for variables in (os.environ, os.environb):
         variables.__class__ = _Variables
-    sys.addaudithook(listener.audited)
+    sys.addaudithook(audited)
 
 
 def _replace(name: str, hear: Callable[[str | bytes], None]) -> None:

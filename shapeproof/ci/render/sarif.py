@@ -44,19 +44,15 @@ def _rule(name: str, page: str | None) -> dict[str, Any]:
 
 
 def _result(remark: Remark) -> dict[str, Any]:
+    same_on_any_line = sha256(json.dumps([remark.model, remark.id, remark.message]))
     place = {"artifactLocation": {"uri": _uri(remark.file)}, "region": {"startLine": remark.line}}
     return {
         "ruleId": remark.id,
         "level": remark.severity,
         "message": {"text": f"{remark.model}: {remark.message}"},
         "locations": [{"physicalLocation": place}],
-        "partialFingerprints": {"shapeproof/v1": _fingerprint(remark)},
+        "partialFingerprints": {"shapeproof/v1": same_on_any_line},
     }
-
-
-def _fingerprint(remark: Remark) -> str:
-    """Return an identity of a finding that does not depend on its line."""
-    return sha256(json.dumps([remark.model, remark.id, remark.message]))
 
 
 def _uri(path: Path) -> str:

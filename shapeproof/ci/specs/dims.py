@@ -29,16 +29,6 @@ def parse_size(text: str) -> Linear:
     return form
 
 
-def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
-    """Yield the conditions of a dim that torch's Dim cannot express, each with its key.
-
-    >>> from shapeproof.ci.specs.spec import Dim
-    >>> list(demands("n", Dim(max=64, multiple_of=8)))
-    [('multiple_of', 'n % 8 == 0')]
-    """
-    yield from ((key, text) for key, text in conditions(name, dim) if key not in {"min", "max"})
-
-
 def conditions(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
     """Yield all conditions of a dim, each with its key."""
     if dim.min is not None:

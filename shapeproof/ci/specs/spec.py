@@ -21,7 +21,7 @@ from shapeproof.ci.specs.dims import check_dims
 from shapeproof.ci.specs.spec_errors import SpecError, worded
 from shapeproof.ci.specs.toml_lines import line_of
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import read_bounded
+from shapeproof.files import given_file
 
 Status: TypeAlias = Literal["proved", "refuted", "undecided", "vacuous"]
 Found: TypeAlias = Status | Literal["agrees"]
@@ -243,9 +243,7 @@ def _closed(node: Any) -> Any:
 
 def _read(path: Path) -> str:
     try:
-        return read_bounded(path).decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        return given_file(path).decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError:
         raise UsageError(f"{path} cannot be read: it is not UTF-8") from None
 

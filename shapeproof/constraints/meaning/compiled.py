@@ -15,7 +15,7 @@ from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, R
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where
+from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
 from shapeproof.constraints.work import charge
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) 
     >>> compiled([parse_formula("h % 4 == 0"), parse_formula("h // w > 1")], ["h", "w"])(12, 4)
     True
     """
-    fast = _function(formulas, names, bits)
+    writer = _Writer(names, bits)
+    for formula in formulas:
+        writer.answer([f"not {writer.text(formula)}"], "False")
+    fast = writer.function("True")
 
     def test(*values: int) -> bool:
         try:
@@ -81,40 +84,39 @@ def first_holding(groups: Sequence[Sequence[Formula]], names: Sequence[str]) -> 
     return find
 
 
-def _function(formulas: Sequence[Formula], names: Sequence[str], bits: int) -> Callable[..., bool]:
-    writer = _Writer(names, bits)
-    for formula in formulas:
-        writer.answer([f"not {writer.text(formula)}"], "False")
-    function: Callable[..., bool] = writer.function("True")
-    return function
-
-
 class _Writer:
     """Writes the source lines of a function of some symbols. Each node is computed once, before its first use."""
 
     def __init__(self, names: Sequence[str], bits: int) -> None:
-        self._arguments = {name: f"v{index}" for index, name in enumerate(names)}
+        self.arguments = {name: f"v{index}" for index, name in enumerate(names)}
+        self.local: dict[Node, str] = {}
+        self.lengths: dict[Node, int] = {}
         self._bits = bits
-        self._local: dict[Node, str] = {}
-        self._lengths: dict[Node, int] = {}
         self._constants: dict[str, Any] = {"power": operators.integer_power, "sized": operators.sized}
         self._lines: list[str] = []
 
     def text(self, formula: Formula) -> str:
         """Emit the lines that compute the formula, and return the local name of its value."""
-        local, lengths = self._local, self._lengths
         for node in postorder(formula):
-            if node not in local:
-                local[node] = f"t{len(local)}"
-                lengths[node] = min(_length(node, lengths, self._bits), operators.MOST_BITS)
-                text = _sum(node, local, lengths) if isinstance(node, Term) else None
-                value = text or _expression(node, local, self._arguments, self._constants)
-                self._lines.append(f"    {local[node]} = {value}")
-        return local[formula]
+            if node not in self.local:
+                self.local[node] = f"t{len(self.local)}"
+                self.lengths[node] = min(_length(node, self.lengths, self._bits), operators.MOST_BITS)
+                self._lines.append(f"    {self.local[node]} = {_SOURCES[type(node)](node, self)}")
+        return self.local[formula]
+
+    def listed(self, nodes: Sequence[Node], separator: str = ", ") -> str:
+        """Return the local names of computed nodes as a list."""
+        return separator.join(map(self.local.__getitem__, nodes))
+
+    def bound(self, value: Any) -> str:
+        """Bind a value, such as a function, to a fresh name."""
+        name = f"f{len(self._constants)}"
+        self._constants[name] = value
+        return name
 
     def inline(self, formula: Formula) -> str:
         """Return the value as an expression. Only comparisons of one symbol with a number are inlined."""
-        return _compared(formula, self._arguments) or self.text(formula)
+        return _compared(formula, self.arguments) or self.text(formula)
 
     def answer(self, conditions: Sequence[str], value: str) -> None:
         """Emit a line that returns `value` if all conditions are met."""
@@ -122,7 +124,7 @@ class _Writer:
 
     def function(self, value: str) -> Callable[..., Any]:
         """Compile the lines; the function returns `value` if no earlier line returned."""
-        source = "\n".join([f"def test({', '.join(self._arguments.values())}):", *self._lines, f"    return {value}"])
+        source = "\n".join([f"def test({', '.join(self.arguments.values())}):", *self._lines, f"    return {value}"])
         charge(len(source))
         exec(source, self._constants)  # noqa: S102  (the text is made above, of names made above)
         function: Callable[..., Any] = self._constants["test"]
@@ -147,34 +149,6 @@ def _compared(formula: Formula, arguments: dict[str, str]) -> str | None:
     return None
 
 
-def _expression(node: Node, local: dict[Node, str], arguments: dict[str, str], constants: dict[str, Any]) -> str:
-    match node:
-        case Symbol(name):
-            return arguments[name]
-        case Truth(name, negated):
-            return f"bool({arguments[name]}) != {negated}"
-        case RealSymbol(name):
-            return f"float({arguments[name]})"
-        case FloorDiv(numerator, divisor):
-            return f"{local[numerator]} // {local[divisor]}"
-        case Min(args):
-            return f"min({', '.join(local[arg] for arg in args)})"
-        case Max(args):
-            return f"max({', '.join(local[arg] for arg in args)})"
-        case Where(condition, then, otherwise):
-            return f"{local[then]} if {local[condition]} else {local[otherwise]}"
-        case BooleanConstant(value):
-            return str(value)
-        case Compare(op, term):
-            return f"{local[term]} {op} 0"
-        case And(args):
-            return " and ".join(local[arg] for arg in args)
-        case Or(args):
-            return " or ".join(local[arg] for arg in args)
-        case _:
-            return _called(node, local, constants)
-
-
 def _length(node: Node, lengths: dict[Node, int], bits: int) -> int:
     """Return an upper bound on the bits of an integer value."""
     match node:
@@ -193,49 +167,58 @@ def _bits(monomial: Monomial, coefficient: int, lengths: dict[Node, int]) -> int
     return coefficient.bit_length() + sum(lengths[atom] * power for atom, power in monomial)
 
 
-def _sum(term: Term, local: dict[Node, str], lengths: dict[Node, int]) -> str:
+def _named(node: Any, writer: _Writer) -> str:
+    return writer.arguments[node.name]
+
+
+def _grouped(term: Term, writer: _Writer) -> str:
     """Return the sum as source, in parenthesised groups if it is long: Python's parser rejects deeply nested sums."""
-    products = [_product(*each, local, lengths) for each in term.monomials]
+    products = [_product(*each, writer) for each in term.monomials]
     while len(products) > _LONGEST_SUM:
         groups = (products[start : start + _LONGEST_SUM] for start in range(0, len(products), _LONGEST_SUM))
         products = [f"({'+'.join(group)})" for group in groups]
     return "+".join(products) or "0"
 
 
-def _product(monomial: Monomial, coefficient: int, local: dict[Node, str], lengths: dict[Node, int]) -> str:
+def _product(monomial: Monomial, coefficient: int, writer: _Writer) -> str:
     """Return the product as source, with a hexadecimal coefficient, since Python reads no long decimals.
 
     Products that may grow too long are wrapped in `sized` and `power`, which check the length.
     """
-    if _bits(monomial, coefficient, lengths) <= operators.FEW_BITS:
-        return "*".join(
-            [hex(coefficient), *(f"{local[atom]}**{power}" if power > 1 else local[atom] for atom, power in monomial)]
-        )
-    factors = [local[atom] if power == 1 else f"power({local[atom]}, {power})" for atom, power in monomial]
-    return f"sized({'*'.join([hex(coefficient), *factors])})"
+    short = _bits(monomial, coefficient, writer.lengths) <= operators.FEW_BITS
+    power = "{}**{}" if short else "power({}, {})"
+    factors = (writer.local[atom] if n == 1 else power.format(writer.local[atom], n) for atom, n in monomial)
+    product = "*".join([hex(coefficient), *factors])
+    return product if short else f"sized({product})"
 
 
-def _called(node: Node, local: dict[Node, str], constants: dict[str, Any]) -> str:
-    """Return the source of a node whose meaning is a function: the function is bound to a fresh name."""
-    name = f"f{len(local)}"
-    match node:
-        case Apply(op, args):
-            constants[name] = operators.INTEGER[op]
-            return f"{name}({', '.join(local[arg] for arg in args)})"
-        case RealCall(op, args):
-            constants[name] = operators.REAL[op]
-            return f"{name}({', '.join(local[arg] for arg in args)})"
-        case RealCompare(op, left, right, negated):
-            return f"({local[left]} {op} {local[right]}) != {negated}"
-        case RealConstant(value=value):
-            constants[name] = value
-            return name
-        case FromInt(term):
-            return f"float({local[term]})"
-        case _:
-            constants[name] = _no_meaning
-            return f"{name}()"
+def _called(node: Any, writer: _Writer) -> str:
+    function = (operators.INTEGER if isinstance(node, Apply) else operators.REAL)[node.op]
+    return f"{writer.bound(function)}({writer.listed(node.args)})"
 
 
 def _no_meaning() -> int:
     raise Unevaluable("an opaque function has no meaning")
+
+
+_SOURCES: dict[type[Node], Callable[[Any, _Writer], str]] = {
+    Term: _grouped,
+    Symbol: _named,
+    FloorDiv: lambda node, to: f"{to.local[node.numerator]} // {to.local[node.divisor]}",
+    Min: lambda node, to: f"min({to.listed(node.args)})",
+    Max: lambda node, to: f"max({to.listed(node.args)})",
+    Where: lambda node, to: f"{to.local[node.then]} if {to.local[node.condition]} else {to.local[node.otherwise]}",
+    Apply: _called,
+    Unknown: lambda _, to: f"{to.bound(_no_meaning)}()",
+    RealConstant: lambda node, to: to.bound(node.value),
+    RealSymbol: lambda node, to: f"float({_named(node, to)})",
+    FromInt: lambda node, to: f"float({to.local[node.term]})",
+    RealCall: _called,
+    BooleanConstant: lambda node, _: str(node.value),
+    Truth: lambda node, to: f"bool({_named(node, to)}) != {node.negated}",
+    Compare: lambda node, to: f"{to.local[node.term]} {node.op} 0",
+    RealCompare: lambda node, to: f"({to.local[node.left]} {node.op} {to.local[node.right]}) != {node.negated}",
+    And: lambda node, to: to.listed(node.args, " and "),
+    Or: lambda node, to: to.listed(node.args, " or "),
+}
+"""The source of a node's value, of the names of its children's values."""

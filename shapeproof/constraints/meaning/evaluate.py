@@ -21,6 +21,7 @@ from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term
 from shapeproof.constraints.work import charge
 
 Environment = Mapping[str, int | float]
+_COMPARED = operators.COMPARISONS
 
 
 def evaluate(term: Term, env: Environment) -> int:
@@ -139,7 +140,7 @@ def _value(root: Node, env: Environment) -> Any:
         case Term() if root.key[0] == 0:
             return _of_symbols(root, env)
         case Compare(op, term) if term.key[0] == 0:
-            return operators.COMPARISONS[op](_of_symbols(term, env), 0)
+            return _COMPARED[op](_of_symbols(term, env), 0)
     values: dict[Node, Any] = {}
     read: _Read = values.__getitem__
     for node in nodes:
@@ -184,27 +185,10 @@ def _named(node: Any, _: _Read | None, env: Environment) -> float:
     return env[node.name]
 
 
-def _truth(node: Truth, read: _Read, env: Environment) -> bool:
-    return bool(_named(node, read, env)) != node.negated
-
-
-def _where(node: Where, read: _Read, _: Environment) -> int:
-    side: int = read(node.then if read(node.condition) else node.otherwise)
-    return side
-
-
 def _unknown(node: Unknown, read: _Read, _: Environment) -> int:
     for arg in node.args:
         read(arg)
     raise Unevaluable(f"{node.name} has no meaning")
-
-
-def _compare(node: Compare, read: _Read, _: Environment) -> bool:
-    return operators.COMPARISONS[node.op](read(node.term), 0)
-
-
-def _real_compare(node: RealCompare, read: _Read, _: Environment) -> bool:
-    return operators.COMPARISONS[node.op](read(node.left), read(node.right)) != node.negated
 
 
 _MEANINGS: dict[type[Node], Callable[[Any, _Read, Environment], Any]] = {
@@ -213,7 +197,7 @@ _MEANINGS: dict[type[Node], Callable[[Any, _Read, Environment], Any]] = {
     FloorDiv: lambda node, read, _: read(node.numerator) // read(node.divisor),
     Min: lambda node, read, _: min(read(arg) for arg in node.args),
     Max: lambda node, read, _: max(read(arg) for arg in node.args),
-    Where: _where,
+    Where: lambda node, read, _: read(node.then if read(node.condition) else node.otherwise),
     Apply: lambda node, read, _: operators.INTEGER[node.op](*(read(arg) for arg in node.args)),
     Unknown: _unknown,
     RealConstant: lambda node, _read, _env: node.value,
@@ -221,9 +205,9 @@ _MEANINGS: dict[type[Node], Callable[[Any, _Read, Environment], Any]] = {
     FromInt: lambda node, read, _: float(read(node.term)),
     RealCall: lambda node, read, _: operators.REAL[node.op](*(read(arg) for arg in node.args)),
     BooleanConstant: lambda node, _read, _env: node.value,
-    Truth: _truth,
-    Compare: _compare,
-    RealCompare: _real_compare,
+    Truth: lambda node, read, env: bool(_named(node, read, env)) != node.negated,
+    Compare: lambda node, read, _: _COMPARED[node.op](read(node.term), 0),
+    RealCompare: lambda node, read, _: _COMPARED[node.op](read(node.left), read(node.right)) != node.negated,
     And: lambda node, read, _: all(read(arg) for arg in node.args),
     Or: lambda node, read, _: any(read(arg) for arg in node.args),
 }

@@ -7,6 +7,7 @@ points of the box where the term or formula is defined; definedness.py gives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
@@ -14,10 +15,10 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or
-from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.evaluate import holds, value_at
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.polynomials import UNIT, Poly
-from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where, of_atom
+from shapeproof.constraints.terms import Apply, Extremum, FloorDiv, Symbol, Term, Where, of_atom
 from shapeproof.constraints.work import charge
 
 _DEEPEST_FACTORING = 6
@@ -185,8 +186,8 @@ class Bounds:
         self._ranges = ranges
         self._known: dict[Node, Interval | bool | None] = {}
 
-    def of(self, term: Term) -> Interval:
-        """Return an interval that contains `term` everywhere in the box."""
+    def of(self, term: Node) -> Interval:
+        """Return an interval that contains the term or atom everywhere in the box."""
         value = self._visit(term)
         return value if isinstance(value, Interval) else Interval()
 
@@ -210,34 +211,35 @@ class Bounds:
                 return self._ranges.get(name, Interval())
             case FloorDiv(numerator, divisor):
                 return self.of(numerator) // self.of(divisor)
-            case Min(args):
+            case Extremum(args):
+                pick = min if node.sense > 0 else max
                 ends = [self.of(arg).ends() for arg in args]
-                return _between(min(low for low, _ in ends), min(high for _, high in ends))
-            case Max(args):
-                ends = [self.of(arg).ends() for arg in args]
-                return _between(max(low for low, _ in ends), max(high for _, high in ends))
+                return _between(pick(low for low, _ in ends), pick(high for _, high in ends))
             case Where(condition, then, otherwise):
                 taken = self.truth(condition)
                 sides = [then] * (taken is not False) + [otherwise] * (taken is not True)
                 return hull(map(self.of, sides))
             case Apply():
                 return self._applied(node)
-            case Formula():
-                return self._formula(node)
-            case _:
-                return None
-
-    def _atom(self, atom: Node) -> Interval:
-        value = self._visit(atom)
-        return value if isinstance(value, Interval) else Interval()
+            case BooleanConstant(value):
+                return value
+            case Compare(op, term):
+                return _compared(op, self.of(term))
+            case And(args):
+                truths = [self.truth(arg) for arg in args]
+                return False if False in truths else None if None in truths else True
+            case Or(args):
+                truths = [self.truth(arg) for arg in args]
+                return True if True in truths else None if None in truths else False
+            case Formula() if not node.symbols:
+                with suppress(ArithmeticError, ValueError, Unevaluable):
+                    return holds(node, {})
+        return None
 
     def _applied(self, node: Apply) -> Interval:
         """Return bounds of the few functions with simple ones; without symbols, the exact value."""
         if not node.symbols:
-            try:
-                value = evaluate(of_atom(node), {})
-            except (ArithmeticError, ValueError, Unevaluable):
-                return Interval()
+            value = value_at(of_atom(node), {})
             return Interval(value, value)
         left, right = [self.of(arg) if isinstance(arg, Term) else Interval() for arg in (*node.args, node.args[0])][:2]
         match node.op:
@@ -268,25 +270,6 @@ class Bounds:
         lower = _raised(base.lower or 1, max(0, exponent.lower or 0))
         upper = None if base.upper is None or exponent.upper is None else _raised(base.upper, exponent.upper)
         return Interval(*_within_reach(lower, upper))
-
-    def _formula(self, node: Formula) -> bool | None:
-        match node:
-            case BooleanConstant(value):
-                return value
-            case Compare(op, term):
-                return _compared(op, self.of(term))
-            case And(args):
-                truths = [self.truth(arg) for arg in args]
-                return False if False in truths else None if None in truths else True
-            case Or(args):
-                truths = [self.truth(arg) for arg in args]
-                return True if True in truths else None if None in truths else False
-        if node.symbols:
-            return None
-        try:
-            return holds(node, {})
-        except (ArithmeticError, ValueError, Unevaluable):
-            return None
 
     def _polynomial(self, poly: Poly) -> Interval:
         """Bound the polynomial as it is, and with its floor divisions replaced one by one by their numerators.
@@ -340,7 +323,7 @@ class Bounds:
             below: int | None = coefficient
             above: int | None = coefficient
             for atom, exponent in monomial:
-                ends = self._atom(atom)
+                ends = self.of(atom)
                 ends = ends if exponent == 1 else ends**exponent
                 below, above = _multiplied(below, above, ends.lower, ends.upper)
             low = None if low is None or below is None else low + below
@@ -355,7 +338,7 @@ class Bounds:
         outside, factored = Interval(0, 0), False
         while (shared := _most_shared(poly)) is not None:
             inside, poly = polynomials.by_atom(poly, shared)
-            outside += self._atom(shared) * self._factored(inside, depth + 1)
+            outside += self.of(shared) * self._factored(inside, depth + 1)
             factored = True
         return total & (outside + self._factored(poly, _DEEPEST_FACTORING)) if factored else total
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Literal, ParamSpec, TypeAlias
 
@@ -44,10 +44,6 @@ _CALLED = re.compile(r"\s*\(")
 _PARENTHESIS = re.compile(r"[()]|`(?:[^`]|``)*`|\[[^\[\]`]*\]")
 
 
-def _truncate(value: Number) -> Number:
-    return t.apply("trunc", value)
-
-
 def _extremum(integer: Callable[..., Term], real: str) -> Callable[..., Number]:
     def choose(*args: Number) -> Number:
         return real_call(real, *args) if any(isinstance(arg, Real) for arg in args) else integer(*args)
@@ -67,11 +63,6 @@ def _named(value: Number) -> str:
 
 
 _INFIX: dict[str, tuple[int, Callable[[Term, Term], Number], str | None]] = {
-    "|": (printing.BIT_OR, lambda a, b: t.apply("or", a, b), None),
-    "^": (printing.BIT_XOR, lambda a, b: t.apply("xor", a, b), None),
-    "&": (printing.BIT_AND, lambda a, b: t.apply("and", a, b), None),
-    "<<": (printing.SHIFT, lambda a, b: t.apply("lshift", a, b), None),
-    ">>": (printing.SHIFT, lambda a, b: t.apply("rshift", a, b), None),
     "+": (printing.SUM, lambda a, b: a + b, "add"),
     "-": (printing.SUM, lambda a, b: a - b, "sub"),
     "*": (printing.PRODUCT, lambda a, b: a * b, "mul"),
@@ -80,6 +71,8 @@ _INFIX: dict[str, tuple[int, Callable[[Term, Term], Number], str | None]] = {
     "%": (printing.PRODUCT, t.modulo, "mod"),
     "**": (printing.POWER, lambda a, b: t.apply("pow", a, b), "pow"),
 }
+_BITS = {sign: (binding, partial(t.apply, op)) for op, (sign, binding) in printing.INTEGER_INFIX.items() if op != "mul"}
+_INFIX |= {sign: (binding, function, None) for sign, (binding, function) in _BITS.items()}
 
 _COMPARISONS: dict[str, Callable[[Term, Term], Formula]] = {
     "<": f.lt, "<=": f.le, "==": f.eq, "!=": f.ne, ">": f.gt, ">=": f.ge,
@@ -90,15 +83,13 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Value]]] = {
     "min": (_MANY, _extremum(t.minimum, "min")),
     "max": (_MANY, _extremum(t.maximum, "max")),
     "abs": (1, _absolute),
-    "int": (1, _truncate),
-    "trunc": (1, _truncate),
-    "floor": (1, lambda value: t.apply("floor", value)),
-    "ceil": (1, lambda value: t.apply("ceil", value)),
-    "round": (1, lambda value: t.apply("round", value)),
     "float": (1, lambda value: value if isinstance(value, Real) else FromInt(value)),
     "real": (1, lambda value: RealSymbol(_named(value))),
-    "truth": (1, lambda value: f.truth(_named(value))),
-} | {name: (1, lambda value, name=name: real_call(name, value)) for name in printing.REAL_FUNCTIONS}
+    "truth": (1, lambda value: f.Truth(_named(value))),
+}
+_FUNCTIONS |= {name: (1, lambda value, name=name: real_call(name, value)) for name in printing.REAL_FUNCTIONS}
+_FUNCTIONS |= {name: (1, lambda value, name=name: t.apply(name, value)) for name in ("trunc", "floor", "ceil", "round")}
+_FUNCTIONS["int"] = _FUNCTIONS["trunc"]
 
 _BINDING = (
     {operator: binding for operator, (binding, _, _) in _INFIX.items()}

@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
-from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
-from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import ZERO, Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
+from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
+from shapeproof.constraints.terms import ZERO, Apply, Extremum, FloorDiv, Symbol, Term, Unknown, Where
 
 NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]`]*\])*"
 KEYWORDS = frozenset({"and", "or", "not", "if", "else", "True", "False", "inf", "nan"})
@@ -109,20 +109,43 @@ def _layout(shown: _Shown | tuple[_Summand, ...], names: Mapping[str, str]) -> t
         case FloorDiv(numerator, divisor):
             turned = divisor.is_negative
             return _layout(_Binary("//", -numerator if turned else numerator, -divisor if turned else divisor), names)
-        case Min(args):
-            return _call("min", args)
-        case Max(args):
-            return _call("max", args)
+        case Extremum(args):
+            return _call("min" if shown.sense > 0 else "max", args)
         case Where(condition, then, otherwise):
             return TERNARY, [(then, OR), " if ", (condition, OR), " else ", (otherwise, TERNARY)]
         case Apply(op, args):
             return _applied(op, args)
         case Unknown(name, args):
             return _call(_backquoted(name), args)
-        case Formula():
-            return _formula(shown)
-        case Real():
-            return _real(shown)
+        case RealConstant(value=value):
+            return UNARY if value < 0 else PRIMARY, [repr(value)]
+        case RealSymbol(name):
+            return PRIMARY, [f"real({_quoted(name)})"]
+        case FromInt(term):
+            return _call("float", (term,))
+        case RealCall("neg", (arg,)):
+            return UNARY, ["-", (arg, UNARY)]
+        case RealCall("pow", (base, exponent)):
+            return POWER, [(base, PRIMARY), "**", (exponent, UNARY)]
+        case RealCall(op, (left, right)) if op in REAL_INFIX:
+            return _infix(*REAL_INFIX[op], left, right)
+        case RealCall("round", (value, FromInt(digits))):
+            return _call("round", (value, digits))
+        case RealCall(op, args):
+            return _call(op, args)
+        case BooleanConstant(value):
+            return PRIMARY, [str(value)]
+        case Truth(name, negated):
+            return (NOT, ["not ", f"truth({_quoted(name)})"]) if negated else (PRIMARY, [f"truth({_quoted(name)})"])
+        case And(args):
+            return AND, _separated(args, " and ", NOT)
+        case Or(args):
+            return OR, _separated(args, " or ", AND)
+        case RealCompare(op, left, right, negated):
+            pieces: list[_Piece] = [(left, BIT_OR), f" {op} ", (right, BIT_OR)]
+            return (NOT, ["not ", *pieces]) if negated else (COMPARISON, pieces)
+        case Compare(op, term):
+            return COMPARISON, _comparison(op, term)
     raise TypeError(f"{type(shown).__name__} has no text")
 
 
@@ -165,45 +188,6 @@ def _applied(op: str, args: tuple[Node, ...]) -> tuple[int, list[_Piece]]:
         operator, precedence = INTEGER_INFIX[op]
         return _infix(f" {operator} ", precedence, args[0], args[1])
     return _call("int" if op == "trunc" else op, args)
-
-
-def _real(node: Real) -> tuple[int, list[_Piece]]:
-    match node:
-        case RealConstant(value=value):
-            return UNARY if value < 0 else PRIMARY, [repr(value)]
-        case RealSymbol(name):
-            return PRIMARY, [f"real({_quoted(name)})"]
-        case FromInt(term):
-            return _call("float", (term,))
-        case RealCall("neg", (arg,)):
-            return UNARY, ["-", (arg, UNARY)]
-        case RealCall("pow", (base, exponent)):
-            return POWER, [(base, PRIMARY), "**", (exponent, UNARY)]
-        case RealCall(op, (left, right)) if op in REAL_INFIX:
-            return _infix(*REAL_INFIX[op], left, right)
-        case RealCall("round", (value, FromInt(digits))):
-            return _call("round", (value, digits))
-        case RealCall(op, args):
-            return _call(op, args)
-    raise TypeError(f"{type(node).__name__} has no text")
-
-
-def _formula(node: Formula) -> tuple[int, list[_Piece]]:
-    match node:
-        case BooleanConstant(value):
-            return PRIMARY, [str(value)]
-        case Truth(name, negated):
-            return (NOT, ["not ", f"truth({_quoted(name)})"]) if negated else (PRIMARY, [f"truth({_quoted(name)})"])
-        case And(args):
-            return AND, _separated(args, " and ", NOT)
-        case Or(args):
-            return OR, _separated(args, " or ", AND)
-        case RealCompare(op, left, right, negated):
-            pieces: list[_Piece] = [(left, BIT_OR), f" {op} ", (right, BIT_OR)]
-            return (NOT, ["not ", *pieces]) if negated else (COMPARISON, pieces)
-        case Compare(op, term):
-            return COMPARISON, _comparison(op, term)
-    raise TypeError(f"{type(node).__name__} has no text")
 
 
 def _comparison(op: str, term: Term) -> list[_Piece]:

@@ -227,7 +227,7 @@ def _shortest(every: Iterable[Formula]) -> tuple[Formula, ...]:
 # ---------------------------------------------------------------------- answers about data
 
 
-def assert_answers(program: torch.export.ExportedProgram, answers: Iterable[Formula]) -> list[Formula]:
+def assert_answers(program: torch.export.ExportedProgram, answers: Sequence[Formula]) -> list[Formula]:
     """Assert answers about data: the program refuses data that answer a question differently from the trace.
 
     Law: an assertion directly follows the last number that it mentions.
@@ -235,6 +235,8 @@ def assert_answers(program: torch.export.ExportedProgram, answers: Iterable[Form
     Returns:
         The formulas that have no graph form, or mention a number that the outermost graph does not hold.
     """
+    if not answers:
+        return []
     graph, numbers = program.graph_module.graph, _numbers(program)
     place = {node: index for index, node in enumerate(graph.nodes)}
     left = []

@@ -130,7 +130,7 @@ class TakenApart:
             self._judge(replay.Eager(whole, self.inputs).compare([form], point), step.decision, f"at {sizes}")
         for step in trial.data_steps:
             for args, kwargs in self._data(trial.point):
-                self._judge(replay.compare_on(whole, form, args, kwargs, 1), step.decision, "on other data")
+                self._judge(replay.Pair(whole, form).call(args, kwargs), step.decision, "on other data")
 
     def _judge(self, found: replay.Replay, decision: Decision, where: str) -> None:
         if not found.agrees:

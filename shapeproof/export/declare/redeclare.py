@@ -25,7 +25,7 @@ from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
 from shapeproof.export.shim.inputs import dims
 from shapeproof.export.shim.inputs.dims import Hint, NamedDim, declaration_text, hint_within
 from shapeproof.export.shim.inputs.marks import Mark
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.wording import listed
 
 

@@ -52,7 +52,7 @@ class Judge:
         inputs = self._attempts.inputs
         if len(self._attempts.sizes.declared) < 2 or inputs.elements(point) > SCOUT_ELEMENTS:
             return False
-        return self._eager.error(point) is not None and self._eager.error_of_sizes(point) is not None
+        return self._eager.error(point) is not None and self._eager.rejection(point) is not None
 
     def of_runs(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
         """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.
@@ -92,10 +92,10 @@ class Judge:
         if failure is None:
             return None
         point = self._attempts.sizes.generic(cell)
-        error = None if point is None else self._eager.error_of_sizes(self._attempts.sizes.of(point))
-        if error is None:
+        rejection = None if point is None else self._eager.rejection(self._attempts.sizes.of(point))
+        if rejection is None:
             return None
-        return Finding(Outcome.RAISES, step.decision, smallest, failure, by_model=raised_by_user(error))
+        return Finding(Outcome.RAISES, step.decision, smallest, failure, by_model=rejection.by_model)
 
     def _replayed(self, step: Step, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
         """Return a finding if eager and the program disagree at a point."""
@@ -105,11 +105,9 @@ class Judge:
         outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
         return Finding(outcome, step.decision, point, wrong.sentence)
 
-    def disagreement(
-        self, forms: Sequence[replay.Form], point: dict[str, int], *, calls: int = 1
-    ) -> replay.Replay | None:
+    def disagreement(self, forms: Sequence[replay.Form], point: dict[str, int]) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
-        result = self._eager.compare(forms, point, calls=calls)
+        result = self._eager.compare(forms, point)
         return None if result.agrees else result
 
     def of_trace(self, step: Step, cell: Facts, there: Traced, found: Exploration) -> Finding | None:

@@ -35,6 +35,7 @@ from shapeproof.export.limits import (
 )
 from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned.reduction import Expression
 from shapeproof.wording import values_text
 
 Point = dict[str, int]
@@ -111,18 +112,25 @@ class Fitting:
         An end that is too large to be run is approached alone, the other sizes at their least, unless a point that has
         been run is as near. If the example's inputs are large already, every size from 2 on is near enough.
         """
-        free = self._free(domain)
+        alike = {name: domain.reduce(symbol(name)) for name in self.names}
+        free = _free(alike)
         for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), CORNERS):
-            corner = self._corner(dict(zip(free, ends, strict=True)), domain, run)
+            chosen = dict(zip(free, ends, strict=True))
+            corner = self._of_box(chosen, alike, domain) or self._corner(chosen, domain, run)
             if corner is not None:
                 yield corner
 
-    def _free(self, domain: Facts) -> list[str]:
-        """Return the sizes with several values; of sizes known to be equal, one."""
-        first: dict[object, str] = {}
-        for name in self.names:
-            first.setdefault(domain.reduce(symbol(name)), name)
-        return [name for value, name in first.items() if not (isinstance(value, Term) and value.is_constant)]
+    def _of_box(
+        self, ends: Mapping[str, bool], alike: Mapping[str, Expression], domain: Facts
+    ) -> dict[str, int] | None:
+        """Return the corner of the box around the domain, if it lies in the domain and can be run."""
+        bounds = {name: domain.range_of(name) for name in ends}
+        if not bounds or any(each.lower is None for each in bounds.values()):
+            return None
+        first = {name: _towards(each.upper if ends[name] else each.lower, each.lower) for name, each in bounds.items()}
+        values = {alike[name]: next(each) for name, each in first.items()}
+        whole = self.whole({name: value for name, each in alike.items() if (value := _value(each, values)) is not None})
+        return whole if whole is not None and domain.contains(whole) else None
 
     def _corner(
         self, ends: Mapping[str, bool], domain: Facts, run: Sequence[Mapping[str, int]]
@@ -155,11 +163,29 @@ class Fitting:
 
     def ones(self, domain: Facts) -> Iterator[dict[str, int]]:
         """Yield the point that sets as many sizes as possible to 1, one after the other."""
+        every = dict.fromkeys(self.names, 1)
+        if domain.contains(every):
+            return self.among([every])
         facts = domain.fork()
         for name in self.names:
             one = facts.assuming(f.eq(symbol(name), 1))
             facts = facts if one.contradictory else one
         return self.among([find(f.TRUE, facts)])
+
+
+def _free(alike: Mapping[str, Expression]) -> list[str]:
+    """Return the sizes with several values; of sizes known to be equal, one."""
+    first: dict[object, str] = {}
+    for name, value in alike.items():
+        first.setdefault(value, name)
+    return [name for value, name in first.items() if not (isinstance(value, Term) and value.is_constant)]
+
+
+def _value(reduced: Expression, values: Mapping[Expression, int]) -> int | None:
+    """Return the value of a size that is a constant, or equals one of these."""
+    if isinstance(reduced, Term) and reduced.is_constant:
+        return reduced.constant_value
+    return values.get(reduced)
 
 
 def _towards(end: int | None, lower: int | None) -> Iterator[int]:

@@ -23,13 +23,19 @@ _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
 def make_serializable(program: torch.export.ExportedProgram) -> None:
     """Rewrite the program and its bodies."""
     for module in graph_modules(program.graph_module):
-        found = [node for node in module.graph.nodes if node.target in _WRITTEN and "val" in node.meta]
+        found = [node for node in module.graph.nodes if _is_to_write(node)]
         for node in found:
             written = _rewrite(node)
             if module is program.graph_module:
                 program.graph_signature.replace_all_uses(node.name, written.name)
         if found:
             module.recompile()
+
+
+def _is_to_write(node: torch.fx.Node) -> bool:
+    if node.target is operator.pow and not (isinstance(node.args[0], int | float) and node.args[0] < 0):
+        return False
+    return node.target in _WRITTEN and "val" in node.meta
 
 
 def _rewrite(node: torch.fx.Node) -> Any:
@@ -51,7 +57,14 @@ def _sum(call: Callable[..., Any], node: torch.fx.Node) -> Any:
     return functools.reduce(functools.partial(call, operator.add), node.args[0])  # type: ignore[arg-type]
 
 
+def _power(call: Callable[..., Any], node: torch.fx.Node) -> Any:
+    """Raise a negative number, as a node: torch writes a number without brackets, and `-2 ** n` is never positive."""
+    base, exponent = node.args
+    return call(operator.pow, call(operator.neg, -base), exponent)  # type: ignore[operator]
+
+
 _WRITTEN: Mapping[Any, _Write] = {
     operator.abs: _abs,
     torch.sym_sum: _sum,
+    operator.pow: _power,
 }

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from shapeproof.export.ops.shapes.shape_functions import each_dim
 from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
-from shapeproof.export.ops.written.statistics import combinations, corrcoef, cov, vander
+from shapeproof.export.ops.written.statistics import bincount, combinations, corrcoef, cov, vander
 from shapeproof.export.shim.numbers.symbols import may_be_negative
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
@@ -169,7 +169,7 @@ def repeat(x: torch.Tensor, *repeats: Any, **named: Any) -> torch.Tensor:
     >>> [repeat(torch.ones(n, 2), k, 1).shape for n, k in ((2, 3), (0, -1))]
     [torch.Size([6, 2]), torch.Size([0, 2])]
     """
-    counts = leaves((repeats, named))
+    counts = [each.item() if isinstance(each, torch.Tensor) else each for each in leaves((repeats, named))]
     for size, count in zip((1,) * (len(counts) - x.dim()) + x.shape, counts, strict=True):
         torch._check(size * count >= 0, lambda: "a dim is repeated a negative number of times")  # noqa: SLF001
     return x.repeat([torch.sym_max(count, 0) for count in counts])
@@ -349,8 +349,9 @@ def _by_factor(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def _perhaps_negative(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a dim is repeated by a symbolic count that is not known to be 0 or more."""
-    return any(map(may_be_negative, leaves((args[1:], kwargs))))
+    """Whether a dim is repeated by a count, symbolic or a tensor, that is not known to be 0 or more."""
+    counts = leaves((args[1:], kwargs))
+    return any(may_be_negative(each) or (isinstance(each, torch.Tensor) and each.dim() == 0) for each in counts)
 
 
 def _as_ranked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -428,6 +429,7 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     **dict.fromkeys((torch.tile, torch.Tensor.tile), ((tile, _perhaps_negative),)),
     **dict.fromkeys((torch.cov, torch.Tensor.cov), ((cov, _of_real_rows),)),
     **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((corrcoef, _of_real_rows),)),
+    **dict.fromkeys((torch.bincount, torch.Tensor.bincount), ((bincount, _always),)),
     torch.combinations: ((combinations, _of_elements),),
     torch.vander: ((vander, _of_a_vector),),
     torch.Tensor.unfold: ((unfold, _slid),),
@@ -443,11 +445,14 @@ _OF_NUMBERS = {torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
 
 
 def takes_symbols(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number."""
+    """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number.
+
+    Torch takes a tensor without dimensions for the number in it.
+    """
     if func not in REWRITTEN:
         return False
-    kind = torch.SymInt | torch.SymFloat if func in _OF_NUMBERS else torch.SymInt
-    sizes = itertools.chain(*(getattr(value, "shape", (value,)) for value in leaves((args, kwargs))))
+    kind = torch.SymInt | torch.Tensor | (torch.SymFloat if func in _OF_NUMBERS else torch.SymInt)
+    sizes = itertools.chain(*(getattr(value, "shape", None) or (value,) for value in leaves((args, kwargs))))
     return any(isinstance(size, kind) for size in sizes)
 
 

@@ -165,11 +165,18 @@ _RANGE = f"{Range.__module__}.{Range.__qualname__}"
 _RETURNED_RANGE = "it returns a `range`, which no program can return: return its ends, or torch.arange"
 
 
+_UNFIT_INPUT = re.compile(r"(?:Unsupported input type <class '|Unfamiliar meta val: )(.+?)(?:'>|$)")
+_FIT = (
+    "an input is `{}`: expected tensors, numbers, bools, texts and None, in lists, tuples, dicts and classes that are "
+    "registered, as by torch.export.register_dataclass"
+)
+
+
 def untraceable(error: Exception) -> str:
     """Say in one sentence why torch cannot trace code that eager runs, with the user's line."""
-    unknown = _UNKNOWN_CONTAINER.search(str(error))
+    unknown, unfit = _UNKNOWN_CONTAINER.search(str(error)), _UNFIT_INPUT.match(str(error))
     of_container = unknown and (_RETURNED_RANGE if unknown[1] == _RANGE else _REGISTER.format(unknown[1]))
-    said = of_container or with_kind(error).rstrip(". ")
+    said = of_container or (unfit and _FIT.format(unfit[1])) or with_kind(error).rstrip(". ")
     where = led_to(error)
     at = f", at {line_text(where)}: {where.text}" if where else ""
     return f"torch cannot trace the model, which runs in eager: {said}{at}"

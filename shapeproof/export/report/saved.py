@@ -23,6 +23,8 @@ from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic import TypeAdapter
 
     from shapeproof.export.report.report import Report
@@ -78,10 +80,15 @@ def _form() -> TypeAdapter[_Saved]:
 
 def saved_report(report: Report) -> str:
     """Return the text of the file."""
-    versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
     fields = [each.name for each in dataclasses.fields(_Saved) if each.name not in {"format", "versions"}]
-    saved = {"format": FORMAT, "versions": versions} | {name: getattr(report, name) for name in fields}
+    saved = {"format": FORMAT, "versions": _versions()} | {name: getattr(report, name) for name in fields}
     return json.dumps(saved, indent=1, default=_as_data) + "\n"
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    """Return the installed releases; each is read from a file."""
+    return {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
 
 
 def _as_data(value: Any) -> Any:

@@ -15,7 +15,7 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import FloorDiv, Term, constant, modulo, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 
 
 def domain_of_sizes(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:

@@ -133,10 +133,10 @@ def _frames(frames: Iterable[FrameType]) -> tuple[FrameType | None, SourceLocati
         if file.startswith(TORCH):
             if framework is None and not file.endswith(_ASKING):
                 framework = location(frame)
-        elif file.startswith(_INSTALLED):
-            library = library or frame
         elif is_users(frame):
             return frame, location(library) if library else framework
+        elif not file.startswith("<"):
+            library = library or frame
     return library, framework
 
 

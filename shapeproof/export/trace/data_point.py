@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, ge
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.reals import RealSymbol
 from shapeproof.constraints.terms import symbol
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.answers.wording import equals
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import implied
 
 _ANY = 7
 """The value of an unbacked number without facts: any value is possible, and this one is not special."""
@@ -56,16 +57,21 @@ class DataPoint:
         for name, value in self.values.items():
             if not self._is_data(name):
                 wanted.learn(eq(symbol(name), value))
-        found = find(self._as_observed(symbols), wanted)
-        if not isinstance(found, dict):
-            found = find(TRUE, wanted)
-        if not isinstance(found, dict):
+        several = wanted.assuming(*self._several(symbols, wanted))
+        tries = (self._as_observed(symbols), several), (self._as_observed(symbols), wanted), (TRUE, wanted)
+        found = next((point for told, facts in tries if isinstance(point := find(told, facts), dict)), None)
+        if found is None:
             return False
         moved = {name for name in found if self._is_data(name) and (name in symbols or name in self.values)}
         self.values.update({name: found[name] for name in moved})
         unspoken_of = {name for name in symbols - self.values.keys() if self._is_data(name)}
         self.values.update(dict.fromkeys(unspoken_of, _ANY))
         return True
+
+    def _several(self, symbols: frozenset[str], known: Facts) -> list[Formula]:
+        """Return that the sizes among new numbers are at least 2: a model may leave out work where there is none."""
+        new = sorted(filter(self._is_data, symbols - self.values.keys() - self.observed.keys()))
+        return [ge(each, 2) for each in map(symbol, new) if implied(ge(each, 0), known)]
 
     def _as_observed(self, symbols: frozenset[str]) -> Formula:
         """Return the example's numbers, as a formula, for the symbols and for the names in the point."""

@@ -2,8 +2,8 @@
 
 Supported: the releases of torch that shim/versions.py names. `tests/export/test_canaries.py` records the facts of torch
 that are relied on; a new torch release means work in this file and in shape_env.py. The entry point is public: inside
-`torch._guards.tracing(context)`, torch.export uses the context's FakeTensorMode, whose ShapeEnv is ours. No global is
-patched.
+`torch._guards.tracing(context)`, torch.export uses the context's FakeTensorMode, whose ShapeEnv is ours. What is
+replaced while a model is traced, in torch and in the model's own files, is put back (`_traced`).
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from shapeproof.export.shim.numbers.symbols import value_range
 from shapeproof.export.shim.process.attention import attention_as_in_eager
 from shapeproof.export.shim.process.contiguous import CONTIGUOUS, contiguous_by_its_operator
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
+from shapeproof.export.shim.process.each_call import while_the_model_runs
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
@@ -105,6 +106,8 @@ def recording_mode(
     )
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.prim.device.default:
+            return FakeTensorMode.dispatch(mode, func, types, args, kwargs)  # it computes nothing
         if operators.repeats.are_making and func is torch.ops.aten.as_strided.default:
             return view_of(*args)
         viewing = view_of_copy(func)
@@ -162,15 +165,16 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
     watched = Watched(model)
     watch = _Watch(env, aliasing=not (trial.in_place or repeating))
-    with _nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), watch:
-        program = torch.export.export(
-            model,
-            args,
-            kwargs,
-            dynamic_shapes=_hints(mod, inputs),
-            preserve_module_call_signature=preserve_module_call_signature,
-        )
-        with mode, enable_python_dispatcher():
+    with _nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)):
+        with while_the_model_runs(watch):
+            program = torch.export.export(
+                model,
+                args,
+                kwargs,
+                dynamic_shapes=_hints(mod, inputs),
+                preserve_module_call_signature=preserve_module_call_signature,
+            )
+        with watch, mode, enable_python_dispatcher():
             note_branches(program, env)
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))

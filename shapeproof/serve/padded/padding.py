@@ -8,7 +8,7 @@ in the padding. That is a trial and never a proof; the status says so. A leak is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -129,7 +129,9 @@ def padding_of(program: VerifiedProgram, names: Sequence[str], corners: Sequence
     varying = Varying(frozenset(padded))
     rows = Rows(program, varying, own.values())
     results = tuple(_result_sizes(rows, node, varying, set(own.values())) for node in _results(program))
-    _refuse_writes(program)
+    writes = writes_said(program.graph)
+    if writes is not None:
+        raise UsageError(f"inputs of a program that {writes} cannot be padded")
     leak = _leak(program, rows)
     found = Padding(
         "proved" if leak is None else "tried",
@@ -162,12 +164,6 @@ def _refuse_corners(
         if not test(*corner):
             said = values_text(dict(zip(names, corner, strict=True)))
             raise UsageError(f"the program does not take the bucket {said}; plan buckets of the program itself")
-
-
-def _refuse_writes(program: VerifiedProgram) -> None:
-    writes = writes_said(program.graph)
-    if writes is not None:
-        raise UsageError(f"inputs of a program that {writes} cannot be padded")
 
 
 def _results(program: VerifiedProgram) -> list[Any]:
@@ -221,7 +217,7 @@ def _tried(
         tried += [said] if None in reasons else []
     if not tried:
         raise UsageError(f"padding could be neither proved nor tested: {found.node} has no rule")
-    return Padding(**{**vars(found), "tried": tuple(tried)})
+    return replace(found, tried=tuple(tried))
 
 
 def _at(names: Sequence[str], point: Point) -> str:

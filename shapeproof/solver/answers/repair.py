@@ -24,7 +24,7 @@ from itertools import permutations
 from math import lcm
 from typing import Literal, TypeAlias
 
-from shapeproof.constraints.atoms import Max, Min, Where
+from shapeproof.constraints.atoms import Extremum, Where
 from shapeproof.constraints.formulas import (
     TRUE,
     Compare,
@@ -46,7 +46,7 @@ from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import FloorDiv, modulo, symbol
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.round_anchor import LARGEST_MODULUS, divisors
-from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.simplify import found_once, simplified
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.answers.wording import reworded
 from shapeproof.solver.budget import until_spent
@@ -60,7 +60,7 @@ _SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples
 """The preference among equivalent repairs."""
 _MOST_VALUES = 8
 _MOST_STEPS = 32
-_INVOLVED = (FloorDiv, Min, Max, Where)
+_INVOLVED = (FloorDiv, Extremum, Where)
 _WIDEST = 128
 """A symbol with more values than this is not tried value by value."""
 
@@ -96,8 +96,12 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
     [h >= 64 and h % 32 == 0, h + w == 640]
     """
+
+    def fits(each: Formula) -> bool:
+        return all(holds_at(each, at) for at in others) and sayable(each)
+
     with until_spent(facts.budget.for_a_task):
-        return _repaired(required, facts, anchor, lambda each: _kept(each, others) and sayable(each), simple=simple)
+        return _repaired(required, facts, anchor, fits, simple=simple)
     return None
 
 
@@ -137,6 +141,11 @@ def repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None = 
     >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
     [n >= 8 and n % 4 == 0, n == 12]
     """
+    given = None if anchor is None else tuple(sorted(anchor.items()))
+    return found_once(("repairs", required, given), facts, lambda: _repairs(required, facts, anchor))
+
+
+def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None) -> list[Repair]:
     with until_spent(facts.budget.for_a_task):
         point = _anchor(required, facts, anchor)
         if point is None:
@@ -156,10 +165,6 @@ def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None) ->
         return dict(given) if holds_at(required, given) else None
     found = smallest(conjunction(defined(required), required), facts, None)
     return found if isinstance(found, dict) else None
-
-
-def _kept(formula: Formula, points: Sequence[Mapping[str, int]]) -> bool:
-    return all(holds_at(formula, dict(point)) for point in points)
 
 
 def _parts(required: Sequence[Formula]) -> list[Formula]:
@@ -285,10 +290,9 @@ def _sides(required: Formula, facts: Facts, point: Point) -> Iterator[Repair]:
     """The condition that each min and max in the requirement is the operand that it is at the anchor."""
     said = []
     for node in postorder(required):
-        if isinstance(node, Min | Max) and node.symbols <= point.keys():
-            pick = min if isinstance(node, Min) else max
-            best = pick(node.args, key=lambda term: evaluate(term, point))
-            said += [le(best, each) if pick is min else ge(best, each) for each in node.args if each is not best]
+        if isinstance(node, Extremum) and node.symbols <= point.keys():
+            best = min(node.args, key=lambda term: node.sense * evaluate(term, point))
+            said += [ge(node.sense * (each - best), 0) for each in node.args if each is not best]
     if said:
         yield Repair("sides", conjunction(*simplified(said, facts)))
 

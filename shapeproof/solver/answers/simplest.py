@@ -12,7 +12,7 @@ from shapeproof.constraints.formulas import eq
 from shapeproof.constraints.meaning.evaluate import value_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Apply, Symbol, constant, floor_div, maximum, minimum, symbol
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import implied
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ evaluated from the left, as in Python: behind an operand that may raise, only ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations, takewhile
+from typing import Any, TypeVar
 
-from shapeproof.constraints.atoms import Max, Min, Where
+from shapeproof.constraints.atoms import Extremum, Where
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, connected, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.intervals import Interval
@@ -20,6 +21,8 @@ from shapeproof.solver.answers.wording import by_operand, by_size, reworded
 from shapeproof.solver.budget import is_affordable, until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
+
+_Found = TypeVar("_Found")
 
 
 def simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
@@ -31,14 +34,19 @@ def simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
     >>> simplified([parse_formula(text) for text in texts], Facts([parse_formula("n >= 0")]))
     [n != 3, n >= 12 or n <= 8]
     """
-    question = ("simplified", tuple(formulas), tuple(facts.formulas), facts.budget)
+    return found_once(("simplified", tuple(formulas)), facts, lambda: _simplified(formulas, facts))
+
+
+def found_once(question: tuple[Any, ...], facts: Facts, find: Callable[[], list[_Found]]) -> list[_Found]:
+    """Return what is found for a question under these facts; it is looked for once while one ledger is kept."""
+    key = (*question, facts.formulas, facts.budget)
     memo, complete = facts.ledger.memo, is_affordable(facts.budget.for_a_task)
-    if question in memo:
-        return list(memo[question])
-    found = _simplified(formulas, facts)
-    if complete:  # else a task around this one may have cut it short
-        memo[question] = tuple(found)
-    return found
+    if key not in memo:
+        found = find()
+        if not complete:  # a task around this one may have cut it short
+            return found
+        memo[key] = tuple(found)
+    return list(memo[key])
 
 
 def _simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
@@ -61,7 +69,7 @@ def in_few_words(required: Formula, known: Facts) -> Formula:
 
 def of_cases(formula: Formula) -> bool:
     """True if the formula has an atom that is one of its operands: facts often tell which."""
-    return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
+    return any(isinstance(node, Extremum | Where) for node in postorder(formula))
 
 
 def _resolved(formula: Formula, facts: Facts) -> Formula:

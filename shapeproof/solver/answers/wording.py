@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from shapeproof.constraints import operators
-from shapeproof.constraints.atoms import Max, Min
+from shapeproof.constraints.atoms import Extremum, Max
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.formulas import (
     FALSE,
@@ -71,9 +71,9 @@ def by_operand(formula: Formula) -> Iterator[Formula]:
         return
     for monomial, times in formula.term.monomials:
         match monomial:
-            case ((Min(args) | Max(args) as extremum, 1),):
+            case ((Extremum(args) as extremum, 1),):
                 rest = formula.term - times * from_poly({monomial: 1})
-                ordered = le if isinstance(extremum, Min) else ge
+                ordered = le if extremum.sense > 0 else ge
                 for one in args:
                     among = (ordered(one, other) for other in args if other is not one)
                     yield conjunction(*among, compare(formula.op, rest + times * one))
@@ -114,12 +114,7 @@ def equals(number: Term | Real, value: float) -> Formula:
 
 
 def has_value(number: Term | Real, value: float) -> Formula:
-    """Return the formula `number == value`; for an integer, in a simple form."""
-    return equals(number, value) if isinstance(number, Real) else _term_has_value(number, int(value))
-
-
-def _term_has_value(term: Term, value: int) -> Formula:
-    """Return the formula `term == value`; for a quotient by a constant, as bounds of the numerator.
+    """Return the formula `number == value`; for an integer quotient by a constant, as bounds of the numerator.
 
     If a constant is the least possible value of the term, return the condition on the other operand of the max.
 
@@ -129,18 +124,21 @@ def _term_has_value(term: Term, value: int) -> Formula:
     >>> has_value(parse_term("max(n, 0)"), 3), has_value(parse_term("max(n, 0)"), 0)
     (n == 3, n <= 0)
     """
-    match term.monomials:
+    if isinstance(number, Real):
+        return equals(number, value)
+    value = int(value)
+    match number.monomials:
         case ((((Max((one, other)), 1),), 1),) if one.is_constant or other.is_constant:
             least, rest = (one.constant_value, other) if one.is_constant else (other.constant_value, one)
             return has_value(rest, value) if value > least else le(rest, least) if value == least else FALSE
-    for monomial, sign in term.monomials:
+    for monomial, sign in number.monomials:
         match monomial:
             case ((FloorDiv(numerator, divisor), 1),) if divisor.is_constant and sign in {1, -1}:
-                rest, size = term - sign * from_poly({monomial: 1}), divisor.constant_value
+                rest, size = number - sign * from_poly({monomial: 1}), divisor.constant_value
                 if rest.symbols <= numerator.symbols:
                     above = numerator - sign * size * (value - rest)
                     return conjunction(ge(above, 0), le(above, size - 1))
-    return eq(term, value)
+    return eq(number, value)
 
 
 def _said_together(

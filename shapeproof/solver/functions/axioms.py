@@ -15,22 +15,16 @@ An axiom holds wherever its atom is defined, given bounds of the arguments. The 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.nodes import MEMORY
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
 from shapeproof.constraints.terms import ZERO, Apply, Term, of_atom
-from shapeproof.solver.functions.doubles import ROUNDINGS
+from shapeproof.solver.functions.doubles import ROUNDINGS, Bounds
 from shapeproof.solver.functions.enclosures import Enclosure, enclosure
 from shapeproof.solver.functions.exact import exact_integer
-
-if TYPE_CHECKING:
-    from shapeproof.constraints.meaning.intervals import Interval
-
-    Bounds = Callable[[Term], Interval]
 
 
 def axioms(atom: Apply, bounds: Bounds) -> Iterator[Term]:

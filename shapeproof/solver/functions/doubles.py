@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.meaning.intervals import Interval
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from shapeproof.constraints.formulas import RealCompare
 
-    Bounds = Callable[[Term], Interval]
-
+Bounds: TypeAlias = Callable[[Term], Interval]
+"""Known bounds of a term."""
 ROUNDINGS: dict[str, Callable[[float], int]] = {op: operators.INTEGER[op] for op in ("trunc", "floor", "ceil", "round")}
 """The functions from a double to an integer."""
 

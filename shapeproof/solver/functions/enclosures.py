@@ -21,11 +21,10 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import MEMORY, Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
 from shapeproof.constraints.terms import ONE, Term
+from shapeproof.solver.functions.doubles import Bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Bounds = Callable[[Term], Interval]
+    from collections.abc import Iterable
 
 _HALF_ULP = Fraction(1, 2**53)
 _EXACT = 2**53
@@ -76,26 +75,25 @@ def _enclosed(real: Real, ranges: tuple[tuple[Term, Interval], ...]) -> Enclosur
 
 
 def _of(node: Real, known: dict[Node, Enclosure | None], within: dict[Term, Interval]) -> Enclosure | None:
-    match node:
-        case RealConstant(value=value):
+    match node, [known[each] for each in node.children if isinstance(each, Real)]:
+        case RealConstant(value=value), _:
             return _constant(value)
-        case FromInt(term):
+        case FromInt(term), _:
             return _integer(term, within[term])
-        case RealCall("inttruediv", (Term() as numerator, Term() as divisor)):
+        case RealCall("inttruediv", (Term() as numerator, Term() as divisor)), _:
             return _quotient(numerator, within[numerator], within[divisor])
-        case RealCall("mul", (left, right)):
-            return _product(node, known[left], known[right])
-        case RealCall("add", (left, right)):
-            return _sum(known[left], known[right])
-        case RealCall("truediv", (left, right)):
-            return _over(known[left], known[right])
-        case RealCall("sqrt", (FromInt(term),)) if _integer(term, within[term]) is not None:
+        case RealCall("mul") as product, [Enclosure() as left, Enclosure() as right]:
+            return _product(product, left, right)
+        case RealCall("add"), [Enclosure() as left, Enclosure() as right]:
+            return _collected([*left.parts.items(), *right.parts.items()]).rounded()
+        case RealCall("truediv"), [Enclosure() as left, Enclosure() as right]:
+            return _over(left, right)
+        case RealCall("sqrt", (FromInt(term),)), [Enclosure()]:
             return Enclosure({term: (Fraction(0), Fraction(1))})  # sqrt(1) == 1, and beyond it is far less
-        case RealCall("log" | "log2", (FromInt(term),)) if (within[term].lower or 0) >= 1:
+        case RealCall("log" | "log2", (FromInt(term),)), _ if (within[term].lower or 0) >= 1:
             return Enclosure({term: (Fraction(0), Fraction(1))})  # log(1) == 0
-        case RealCall("pow", (FromInt(term), RealConstant(value=exponent))) if 0 < exponent <= 0.5:
-            positive = _integer(term, within[term])
-            return positive and Enclosure({term: (Fraction(0), Fraction(1))})  # as for the square root
+        case RealCall("pow", (FromInt(term), RealConstant(value=exponent))), [Enclosure(), _] if 0 < exponent <= 0.5:
+            return Enclosure({term: (Fraction(0), Fraction(1))})  # as for the square root
         case _:
             return None
 
@@ -121,9 +119,7 @@ def _quotient(numerator: Term, over: Interval, under: Interval) -> Enclosure | N
     return Enclosure({numerator: (low, Fraction(1, under.lower))}).rounded()
 
 
-def _product(node: RealCall, left: Enclosure | None, right: Enclosure | None) -> Enclosure | None:
-    if left is None or right is None:
-        return None
+def _product(node: RealCall, left: Enclosure, right: Enclosure) -> Enclosure | None:
     pairs = (
         (one * other, (low * least, high * most))
         for one, (low, high) in left.parts.items()
@@ -143,18 +139,10 @@ def _is_scaling(node: RealCall) -> bool:
             return False
 
 
-def _sum(left: Enclosure | None, right: Enclosure | None) -> Enclosure | None:
-    if left is None or right is None:
-        return None
-    return _collected([*left.parts.items(), *right.parts.items()]).rounded()
-
-
-def _over(left: Enclosure | None, right: Enclosure | None) -> Enclosure | None:
+def _over(left: Enclosure, right: Enclosure) -> Enclosure | None:
     """Return the enclosure of a quotient by a number."""
-    if left is None or right is None or right.parts.keys() != {ONE}:
-        return None
-    least, most = right.parts[ONE]
-    if least < _LEAST:
+    least, most = right.parts.get(ONE, (Fraction(0), Fraction(0)))
+    if right.parts.keys() != {ONE} or least < _LEAST:
         return None
     return Enclosure({term: (low / most, high / least) for term, (low, high) in left.parts.items()}).rounded()
 

@@ -7,18 +7,13 @@ Without the bounds that show this, the expression stays as it is: `int(n * 0.29)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shapeproof.constraints.formulas import Formula, compare
+from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
 from shapeproof.constraints.terms import Term, as_term, floor_div
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shapeproof.constraints.meaning.intervals import Interval
-
-    Bounds = Callable[[Term], Interval]
+from shapeproof.solver.functions.doubles import Bounds
 
 _EXACT = 2**52
 _MOST_BITS = 64
@@ -40,7 +35,7 @@ def exact_integer(op: str, args: list[Any], bounds: Bounds) -> Term | None:
     """Return the integer term that `op(*args)` equals, if bounds show that rounding cannot matter; otherwise None."""
     match args:
         case [RealCall("inttruediv", (Term() as numerator, Term() as divisor))]:
-            return _quotient(op, numerator, divisor, bounds)
+            return _rounded(op, numerator, divisor, bounds) if _is_exact(numerator, divisor, bounds) else None
         case [Real() as real]:
             fraction = _fraction(real, bounds)
             return None if fraction is None else _rounded(op, fraction.numerator, as_term(2**fraction.bits), bounds)
@@ -79,10 +74,6 @@ def _quotient_above(real: Real | Term, whole: Term, bounds: Bounds) -> Term | No
             return numerator - whole * divisor
         case _:
             return None
-
-
-def _quotient(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term | None:
-    return _rounded(op, numerator, divisor, bounds) if _is_exact(numerator, divisor, bounds) else None
 
 
 def _is_exact(numerator: Term, divisor: Term, bounds: Bounds) -> bool:

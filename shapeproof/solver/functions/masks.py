@@ -12,9 +12,8 @@ Constant masks are in constraints/bits.py.
 
 from __future__ import annotations
 
-from typing import cast
-
 from shapeproof.constraints import polynomials
+from shapeproof.constraints.bits import operands
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import Apply, Term, apply, floor_div, from_poly
 
@@ -34,9 +33,9 @@ def without_masks(op: str, left: Term, right: Term) -> Term | None:
     """
     if not (_is_small(left) and _is_small(right)):
         return None
-    absorbed = _absorbed(op, left, right) or _absorbed(op, right, left)
-    if absorbed is not None:
-        return absorbed
+    for one, other in ((left, right), (right, left)):
+        if one in operands(_DUAL.get(op, ""), other):
+            return one
     both = _both(left, right)
     if op == "and":
         return both
@@ -47,15 +46,6 @@ def without_masks(op: str, left: Term, right: Term) -> Term | None:
 
 def _is_small(term: Term) -> bool:
     return not term.is_constant and len(term.monomials) <= _LONGEST and term.key[0] <= _DEEPEST
-
-
-def _absorbed(op: str, one: Term, other: Term) -> Term | None:
-    """Return x for `x & (x | y)` and `x | (x & y)`; otherwise None."""
-    match other.monomials:
-        case ((((Apply(name, args), 1),), 1),) if name == _DUAL.get(op) and one in cast("tuple[Term, ...]", args):
-            return one
-        case _:
-            return None
 
 
 def _both(left: Term, right: Term) -> Term:

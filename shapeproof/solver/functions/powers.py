@@ -15,20 +15,13 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shapeproof.constraints import polynomials
-from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.terms import Apply, FloorDiv, Term, apply, constant, floor_div, from_poly
+from shapeproof.solver.functions.doubles import Bounds
 from shapeproof.solver.functions.masks import without_masks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shapeproof.constraints.meaning.intervals import Interval
-    from shapeproof.constraints.polynomials import Monomial
-
-    Bounds = Callable[[Term], Interval]
 
 _MOST_BITS = 512
 _HIGHEST = 64
@@ -160,14 +153,9 @@ def _powers(monomial: Monomial) -> list[Any]:
     return [atom for atom, _ in monomial if isinstance(atom, Apply) and atom.op == "pow"]
 
 
-def _contains(high: Apply, low: Apply, bounds: Bounds) -> bool:
+def _contains(high: Any, low: Any, bounds: Bounds) -> bool:
     """True if one power is a multiple of another power of the same base."""
-    if high is low or high.args[0] is not low.args[0]:
-        return False
-    match high.args[1], low.args[1]:
-        case Term() as above, Term() as below:
-            return bounds(above - below).is_nonnegative
-    return False
+    return high is not low and high.args[0] is low.args[0] and bounds(high.args[1] - low.args[1]).is_nonnegative
 
 
 def _masked(value: Term, mask: Term) -> Term | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.nodes import MEMORY
-from shapeproof.constraints.terms import Apply, Max, Min, Term, from_poly, of_atom
+from shapeproof.constraints.terms import Apply, Extremum, Term, from_poly, of_atom
 from shapeproof.constraints.work import charge
 from shapeproof.solver.functions.axioms import axioms
 
@@ -86,7 +86,7 @@ def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
     match atom:
         case FloorDiv(_, divisor) if known.sign(divisor) > 0:
             yield from _remainder(atom)
-        case Min() | Max():
+        case Extremum():
             yield from _distances(atom)
         case Apply():
             yield from axioms(atom, known.bounds)
@@ -100,10 +100,9 @@ def _remainder(atom: FloorDiv) -> tuple[Term, Term]:
 
 
 @lru_cache(maxsize=MEMORY)
-def _distances(atom: Min | Max) -> tuple[Term, ...]:
+def _distances(atom: Extremum) -> tuple[Term, ...]:
     """Return the nonnegative distances of the arguments from the min or max."""
-    sense = 1 if isinstance(atom, Min) else -1
-    return tuple(sense * (arg - of_atom(atom)) for arg in atom.args)
+    return tuple(atom.sense * (arg - of_atom(atom)) for arg in atom.args)
 
 
 def _known_sign(multiplier: Term, known: Knowledge) -> int:

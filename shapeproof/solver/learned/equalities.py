@@ -18,15 +18,14 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
-from shapeproof.constraints.nodes import MEMORY
+from shapeproof.constraints.nodes import MEMORY, postorder
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.terms import FloorDiv, Term, floor_div, from_poly, of_atom, symbol, symbol_in
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from shapeproof.constraints.nodes import Node
     from shapeproof.solver.learned.knowledge import Knowledge
 
 FRESH = "$"
@@ -106,7 +105,7 @@ def _congruent(term: Term, definitions: tuple[tuple[str, Term], ...]) -> Solutio
             continue
         atoms = {atom for atom, _ in monomial}
         for quotient in quotients:
-            if not _mentions(quotient.numerator, atoms) or _mentions(quotient.divisor, atoms):
+            if atoms.isdisjoint(postorder(quotient.numerator)) or not atoms.isdisjoint(postorder(quotient.divisor)):
                 continue
             name, definition = named_term(of_atom(quotient), dict(definitions))
             named = from_poly(polynomials.substitute(term.poly, quotient, symbol(name).poly))
@@ -163,20 +162,6 @@ def weight(monomial: Monomial) -> tuple[int, int, object]:
     """A total order in which every rule descends: by depth, then by degree, then by name."""
     depth = max((atom.key[0] for atom, _ in monomial), default=-1)
     return depth, sum(exponent for _, exponent in monomial), tuple((atom.key, exponent) for atom, exponent in monomial)
-
-
-def _mentions(term: Term, atoms: set[Node]) -> bool:
-    """True if one of the atoms occurs in the term, at any depth."""
-    stack: list[Node] = [term]
-    seen: set[Node] = set()
-    while stack:
-        node = stack.pop()
-        if node in atoms:
-            return True
-        if node not in seen:
-            seen.add(node)
-            stack.extend(node.children)
-    return False
 
 
 def _replaced(term: Term, monomial: Monomial, right: Term) -> Term:

@@ -183,12 +183,14 @@ class Knowledge:
     def _filed(self, formula: Formula) -> Iterator[tuple[Index[Any, Any], Iterable[Any], Node]]:
         """The indexes, keys and items under which an active formula is stored."""
         yield self.mentioning, sorted(formula.symbols), formula
-        for term in _nonnegative_terms(formula):
-            yield self.inequalities, _keys(term), term
-        match formula:
-            case Or(args):
-                yield self.alternatives, args, formula
-            case Compare(_, term) if UNIT not in term.poly and term.poly:
+        if isinstance(formula, Or):
+            yield self.alternatives, formula.args, formula
+        if isinstance(formula, Compare):
+            term = formula.term
+            for op, least in (("<=", -term), ("==", -term), ("==", term)):
+                if op == formula.op:
+                    yield self.inequalities, _keys(least), least
+            if UNIT not in term.poly and term.poly:
                 yield self.factors, (atom for atom, _ in polynomials.common_monomial(term.poly)), formula
 
     def verdict(self, formula: Compare) -> bool | None:
@@ -243,17 +245,6 @@ class Knowledge:
     def range_formulas(self, names: Iterable[str]) -> list[Formula]:
         """Return the ranges of these symbols as formulas."""
         return [each for name in names for each in within(symbol(name), self.ranges.get(name, EVERYTHING))]
-
-
-def _nonnegative_terms(formula: Formula) -> list[Term]:
-    """Return the terms that an equality or inequality states to be at least 0."""
-    match formula:
-        case Compare("<=", term):
-            return [-term]
-        case Compare("==", term):
-            return [term, -term]
-        case _:
-            return []
 
 
 def _handle(monomial: Monomial) -> tuple[Node]:

@@ -14,7 +14,7 @@ from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, 
 from shapeproof.constraints.meaning.intervals import Interval, hull
 from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.records.domain import ranges
-from shapeproof.constraints.terms import FloorDiv, Max, Min, Term, floor_div, from_poly, modulo, symbol, symbol_in
+from shapeproof.constraints.terms import Extremum, FloorDiv, Term, floor_div, from_poly, modulo, symbol, symbol_in
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
@@ -158,9 +158,10 @@ class _Learner:
         known.linear[shape] = before & interval
         if known.linear[shape].is_empty:
             known.contradiction = True
-        for weaker in (*_weaker(shape, before, interval),):
-            if weaker is not formula:
-                known.retire(weaker)
+        for end in (Interval(before.lower, None), Interval(None, before.upper)):
+            for weaker in within(shape, end) if interval & end == interval else ():
+                if weaker is not formula:
+                    known.retire(weaker)
 
     def _drop(self, formula: Formula) -> None:
         """Remove an active formula from the state."""
@@ -329,7 +330,7 @@ class _Learner:
         """Return an equivalent of `term <= 0` for the arguments of a min, max or division, if there is one."""
         for monomial, coefficient in term.monomials:
             match monomial:
-                case (((Min(args) | Max(args)) as atom, 1),) if (coefficient > 0) == isinstance(atom, Max):
+                case ((Extremum(args) as atom, 1),) if coefficient * atom.sense < 0:
                     rest = from_poly(polynomials.add(term.poly, {monomial: -coefficient}))
                     return [compare("<=", rest + coefficient * arg) for arg in args]
                 case ((FloorDiv(numerator, divisor), 1),) if coefficient in (1, -1) and self._known.sign(divisor) > 0:
@@ -401,7 +402,8 @@ class _Learner:
             self._queue.append(le(term, -1))
         else:
             self._keep(formula)
-            self._nonzero_factors(term)
+            if len(term.monomials) == 1 and len(factors := term.monomials[0][0]) > 1:
+                self._queue.extend(compare("!=", term_of(atom)) for atom, _ in factors)
             if formula not in self._unequal:
                 self._unequal.add(formula)
                 self._send_for(formula, term)
@@ -419,10 +421,6 @@ class _Learner:
                 self._touched.update((each, None) for each in known.factors.of(atom) if each is not formula)
                 self._queue.extend(self._without_rules(sorted(atom.symbols)))
 
-    def _nonzero_factors(self, term: Term) -> None:
-        if len(term.monomials) == 1 and len(term.monomials[0][0]) > 1:
-            self._queue.extend(compare("!=", term_of(atom)) for atom, _ in term.monomials[0][0])
-
     def _common_bounds(self, args: tuple[Formula, ...]) -> None:
         """Bound each symbol that every alternative bounds by the hull of those bounds."""
         boxes = [ranges([arg]) for arg in args]
@@ -433,13 +431,6 @@ class _Learner:
 def _single_symbol(term: Term) -> str | None:
     parts = [monomial for monomial in term.poly if monomial]
     return symbol_in(parts[0]) if len(parts) == 1 else None
-
-
-def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
-    if before.lower is not None and now.lower is not None and now.lower >= before.lower:
-        yield ge(shape, before.lower)
-    if before.upper is not None and now.upper is not None and now.upper <= before.upper:
-        yield le(shape, before.upper)
 
 
 def _equality(left: Monomial, right: Term) -> Formula:

@@ -30,13 +30,12 @@ from shapeproof.constraints.formulas import (
 )
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node
-from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
+from shapeproof.constraints.polynomials import UNIT, Poly
 from shapeproof.constraints.reals import FromInt, RealCall
 from shapeproof.constraints.terms import (
     Apply,
+    Extremum,
     FloorDiv,
-    Max,
-    Min,
     Symbol,
     Term,
     Unknown,
@@ -56,12 +55,11 @@ from shapeproof.solver.functions.powers import divided_powers, joined_powers, wi
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import term_of
 from shapeproof.solver.learned.enclosed import enclosed
+from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.remainders import by_remainders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shapeproof.solver.learned.knowledge import Knowledge
+    from collections.abc import Iterable, Mapping
 
 Expression = TypeVar("Expression", Term, Formula)
 
@@ -119,10 +117,8 @@ class Reducer:
                 return self._polynomial(node)
             case FloorDiv(numerator, divisor):
                 return self._division(memo[numerator], memo[divisor])
-            case Min(args):
-                return self._extremum([memo[arg] for arg in args], 1)
-            case Max(args):
-                return self._extremum([memo[arg] for arg in args], -1)
+            case Extremum(args):
+                return self._extremum([memo[arg] for arg in args], node.sense)
             case Where(condition, then, otherwise):
                 return bare(where(memo[condition], memo[then], memo[otherwise]))
             case Apply(op, args):
@@ -133,8 +129,20 @@ class Reducer:
                 return FromInt(memo[term])
             case RealCall(op, args):
                 return RealCall(op, tuple(memo[arg] for arg in args))
+            case Compare(op, term):
+                return self._comparison(compare(op, memo[term]))
+            case And(args):
+                return self._listed(_joined((memo[arg] for arg in args), conjunction, FALSE))
+            case Or(args):
+                return self._listed(_joined((memo[arg] for arg in args), disjunction, TRUE))
+            case RealCompare(op, left, right, negated):
+                exact = exact_comparison(op, memo[left], memo[right], self._known.bounds)
+                if exact is None:
+                    return self._bounded(RealCompare(op, memo[left], memo[right], negated))
+                comparison = self._comparison(exact)
+                return comparison.negation if negated else comparison
             case Formula():
-                return self._truth(node)
+                return self._listed(node)
             case _:
                 return node
 
@@ -155,12 +163,13 @@ class Reducer:
         if not self._known.rules:
             return term
         for _ in range(_RULE_STEPS):
-            match = _first_match(term.poly, self._known)
+            pairs = ((monomial, left) for monomial in term.poly for left in self._known.renamed(monomial))
+            match = next((pair for pair in pairs if polynomials.over(*pair) is not None), None)
             if match is None:
                 break
-            monomial, rest, replacement = match
-            coefficient = term.poly[monomial]
-            swap = polynomials.multiply({rest: coefficient}, replacement.poly)
+            monomial, left = match
+            coefficient, rest = term.poly[monomial], polynomials.over(monomial, left) or UNIT
+            swap = polynomials.multiply({rest: coefficient}, self._known.rules[left].poly)
             term = from_poly(polynomials.add(polynomials.add(term.poly, {monomial: -coefficient}), swap))
         return term
 
@@ -264,24 +273,6 @@ class Reducer:
         audit.note_equal("exact", self._known, value, bare(simpler))
         return bare(simpler)
 
-    def _truth(self, formula: Formula) -> Formula:
-        memo = self._memo
-        match formula:
-            case Compare(op, term):
-                return self._comparison(compare(op, memo[term]))
-            case And(args):
-                return self._listed(_joined((memo[arg] for arg in args), conjunction, FALSE))
-            case Or(args):
-                return self._listed(_joined((memo[arg] for arg in args), disjunction, TRUE))
-            case RealCompare(op, left, right, negated):
-                exact = exact_comparison(op, memo[left], memo[right], self._known.bounds)
-                if exact is None:
-                    return self._bounded(RealCompare(op, memo[left], memo[right], negated))
-                comparison = self._comparison(exact)
-                return comparison.negation if negated else comparison
-            case _:
-                return self._listed(formula)
-
     def _bounded(self, formula: RealCompare) -> Formula:
         """Settle a comparison of doubles by a fact, by bounds or by enclosures; otherwise return it."""
         verdict = self._known.truth(formula)
@@ -346,10 +337,17 @@ def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formu
     return joined
 
 
-def _first_match(poly: Poly, known: Knowledge) -> tuple[Monomial, Monomial, Term] | None:
-    for monomial in poly:
-        for left in known.renamed(monomial):
-            rest = polynomials.over(monomial, left)
-            if rest is not None:
-                return monomial, rest, known.rules[left]
-    return None
+def substitute(expression: Expression, replacements: Mapping[str, Term]) -> Expression:
+    """Return the expression with symbols replaced at once; the result is equal wherever the expression is defined.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> substitute(symbol("h") // 4, {"h": 8 * symbol("k")})
+    2*k
+    """
+    replaced = [name for name in expression.symbols if name in replacements]
+    if not replaced:
+        return expression
+    renaming = Knowledge()
+    for name in replaced:
+        renaming.solve(name, replacements[name])
+    return Reducer(renaming).reduce(expression)

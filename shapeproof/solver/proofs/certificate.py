@@ -95,11 +95,11 @@ def write_certificate(
 
 def _claims(subject: Subject, progress: Callable[[str], None]) -> Auditor:
     """Return the proofs of the run, each after the claims of the cheap steps for the same question."""
-    facts: dict[History, Facts] = {BEGINNING: Facts(budget=subject.budget)}
+    nothing = Facts(budget=subject.budget)
     chosen = list(_distinct(subject.entries))
     with auditing() as auditor:
         for done, entry in enumerate(chosen, 1):
-            known = _rebuilt(entry.facts, facts)
+            known = nothing.assuming(*entry.facts.formulas)  # learned again: the auditor records every step
             decide(entry.formula, known)
             for claim in _said(entry, known):
                 auditor.claims[claim] = None
@@ -123,21 +123,6 @@ def _distinct(entries: Sequence[Entry]) -> Iterator[Entry]:
 
 def _was_searched(entry: Entry) -> bool:
     return isinstance(entry.verdict, Refuted) and entry.verdict.evidence.step in _SEARCHED
-
-
-def _rebuilt(history: History, known: dict[History, Facts]) -> Facts:
-    """Return the facts of a history, learned again so that the auditor records every step."""
-    missing = []
-    here = history
-    while here not in known and here.before is not None:
-        missing.append(here)
-        here = here.before
-    facts = known[here]
-    for each in reversed(missing):
-        if each.formula is not None:
-            facts = facts.assuming(each.formula)
-            known[each] = facts
-    return facts
 
 
 def _said(entry: Entry, known: Facts) -> Iterator[Claim]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import read_bounded, sha256
+from shapeproof.files import given_file, sha256
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.proofs.certificate import CHECK, DIGEST, OPAQUE, REPORT, RESET, TITLE, VERDICT
 from shapeproof.solver.smt.ask import solve_script
@@ -119,9 +119,9 @@ def recheck(
 def _read(path: str | Path) -> tuple[dict[str, Any], list[str]]:
     """Return the head of a certificate, and the SMT-LIB of each claim."""
     try:
-        title, second_line, body = read_bounded(Path(path)).decode().split("\n", 2)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        title, second_line, body = given_file(path).decode().split("\n", 2)
+    except UsageError:
+        raise
     except ValueError:
         raise UsageError(f"{path} is not a certificate") from None
     if title != TITLE or not second_line.startswith(DIGEST):

@@ -20,8 +20,9 @@ from shapeproof.constraints.terms import Term
 from shapeproof.solver.learned.equalities import FRESH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from shapeproof.constraints.meaning.intervals import Interval
     from shapeproof.solver.learned.knowledge import Knowledge
 
 Point: TypeAlias = "dict[str, int]"
@@ -70,19 +71,14 @@ def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[t
     First, solved symbols get the values given by the free symbols; then one free symbol at a time is moved.
     """
     symbols = sorted({name for fact in news for name in fact.symbols})
-    return (each for each in _nudges(known, base, symbols) if each is not None)
-
-
-def _nudges(known: Knowledge, base: Point, symbols: Sequence[str]) -> Iterator[tuple[Point, set[str]] | None]:
-    yield _resettled(known, base, [name for name in symbols if name in known.solved])
-    for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]:
-        values = {profile(known, name, 0) for profile in (_near_low, _low, _high, _generic)} - {base[name]}
-        yield from (moved(known, base, name, value) for value in sorted(values))
-
-
-def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Point, set[str]] | None:
-    settled = values_at({name: known.solved[name] for name in names}, base)
-    return None if settled is None else _redefined(known, {**base, **settled}, set(settled))
+    settled = values_at({name: known.solved[name] for name in symbols if name in known.solved}, base)
+    moves = (
+        moved(known, base, name, value)
+        for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]
+        for value in sorted({_usual(profile, known, name) for profile in _PROFILES} - {base[name]})
+    )
+    again = None if settled is None else _redefined(known, {**base, **settled}, set(settled))
+    return (each for each in itertools.chain([again], moves) if each is not None)
 
 
 def _redefined(known: Knowledge, point: Point, changed: set[str]) -> tuple[Point, set[str]] | None:
@@ -112,7 +108,7 @@ def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point |
             if not _bind(whole, [name], known.definitions):
                 return None
         elif name not in known.solved:
-            whole[name] = _low(known, name, len(whole))
+            whole[name] = _usual("low", known, name, len(whole))
     solved = [name for name in strange if name in known.solved]
     return whole if _bind(whole, solved, known.solved) else None
 
@@ -124,7 +120,7 @@ def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point
         if name not in whole and definition.symbols <= whole.keys() and not _bind(whole, [name], known.definitions):
             return None
     for index, name in enumerate(sorted(free - whole.keys())):
-        whole[name] = _low(known, name, index)
+        whole[name] = _usual("low", known, name, index)
     return complete(known, {name: whole[name] for name in free})
 
 
@@ -138,25 +134,20 @@ def satisfies(known: Knowledge, point: Mapping[str, int]) -> bool:
 
 def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
     """Candidate points, the simplest first, in a fixed order."""
-    free = sorted(names)
+    return (point for each in _choices(known, sorted(names)) if (point := complete(known, each)) is not None)
+
+
+def _choices(known: Knowledge, free: Sequence[str]) -> Iterator[Point]:
+    """Values of the free symbols."""
+    for profile in _PROFILES:
+        yield {name: _usual(profile, known, name, index) for index, name in enumerate(free)}
     sequence = _pseudo_random()
-    profiles = [_low, _generic, _high, _near_low, _near_high]
-    for profile in profiles:
-        chosen = {name: profile(known, name, index) for index, name in enumerate(free)}
-        point = complete(known, chosen)
-        if point is not None:
-            yield point
     for _ in range(_RANDOM_PROFILES):
-        chosen = {name: _any(known, name, next(sequence)) for name in free}
-        point = complete(known, chosen)
-        if point is not None:
-            yield point
+        yield {name: _any(known, name, next(sequence)) for name in free}
     names, values = doubles(known.remaining())
-    for value, profile in itertools.product(values if names else (), (_low, _generic)):
-        others = {name: profile(known, name, index) for index, name in enumerate(free)}
-        point = complete(known, others | dict.fromkeys(names, value))
-        if point is not None:
-            yield point
+    for value, profile in itertools.product(values if names else (), ("low", "generic")):
+        others = {name: _usual(profile, known, name, index) for index, name in enumerate(free)}
+        yield others | dict.fromkeys(names, value)
 
 
 def doubles(formulas: Iterable[Formula]) -> tuple[set[str], list[Any]]:
@@ -189,33 +180,23 @@ def free_symbols(known: Knowledge, symbols: frozenset[str]) -> set[str]:
     return names - set(known.solved)
 
 
-def _clipped(known: Knowledge, name: str, value: int) -> int:
-    interval = known.range_of(name)
-    if interval.lower is not None and value < interval.lower:
-        value = interval.lower
-    return interval.upper if interval.upper is not None and value > interval.upper else value
+def _usual(profile: str, known: Knowledge, name: str, index: int = 0) -> int:
+    """Return the value of a symbol in a profile; `index` sets apart the symbols of a point."""
+    within = known.range_of(name)
+    value = _PROFILES[profile](within, index)
+    if within.lower is not None and value < within.lower:
+        value = within.lower
+    return within.upper if within.upper is not None and value > within.upper else value
 
 
-def _low(known: Knowledge, name: str, _: int) -> int:
-    return _clipped(known, name, 0 if known.range_of(name).lower is None else -_FAR)
-
-
-def _high(known: Knowledge, name: str, index: int) -> int:
-    return _clipped(known, name, _FAR + index)
-
-
-def _near_low(known: Knowledge, name: str, index: int) -> int:
-    lower = known.range_of(name).lower
-    return _clipped(known, name, (0 if lower is None else lower) + 1 + index % 3)
-
-
-def _near_high(known: Knowledge, name: str, index: int) -> int:
-    upper = known.range_of(name).upper
-    return _clipped(known, name, (-1 if upper is None else upper - 1) - index % 2)
-
-
-def _generic(known: Knowledge, name: str, index: int) -> int:
-    return _clipped(known, name, _PRIMES[index % len(_PRIMES)])
+_PROFILES: Mapping[str, Callable[[Interval, int], int]] = {
+    "low": lambda within, _: 0 if within.lower is None else -_FAR,
+    "generic": lambda _, index: _PRIMES[index % len(_PRIMES)],
+    "high": lambda _, index: _FAR + index,
+    "near low": lambda within, index: (within.lower or 0) + 1 + index % 3,
+    "near high": lambda within, index: (-1 if within.upper is None else within.upper - 1) - index % 2,
+}
+"""Values to which a symbol's range is applied; the range may move them."""
 
 
 def _any(known: Knowledge, name: str, draw: int) -> int:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
+    from shapeproof.solver.functions.doubles import Bounds
     from shapeproof.solver.ledger import Ledger
-    from shapeproof.solver.smt.lower import Bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,17 +23,15 @@ from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, R
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, from_poly, of_atom
+from shapeproof.constraints.terms import Apply, Extremum, FloorDiv, Symbol, Term, Unknown, Where, from_poly, of_atom
 from shapeproof.solver.functions.axioms import axioms, is_strict, rising
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.polynomials import Monomial
-
-    Bounds = Callable[[Term], Interval]
-    """Known bounds of a term; used for the sign of divisors and for functions without a theory."""
+    from shapeproof.solver.functions.doubles import Bounds
 
 _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8
@@ -138,10 +136,8 @@ class _Lowering:
             case FloorDiv(numerator, divisor):
                 self.open_divisors += not divisor.is_constant
                 return self._division(texts[numerator], texts[divisor], self._sign(divisor))
-            case Min(args):
-                return self._extremum("<=", [texts[arg] for arg in args])
-            case Max(args):
-                return self._extremum(">=", [texts[arg] for arg in args])
+            case Extremum(args):
+                return self._extremum("<=" if node.sense > 0 else ">=", [texts[arg] for arg in args])
             case Where(condition, then, otherwise):
                 return self._defined(f"(ite {texts[condition]} {texts[then]} {texts[otherwise]})")
             case Compare("!=", term):

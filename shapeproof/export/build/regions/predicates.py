@@ -14,7 +14,7 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Term, constant, maximum, minimum, symbol
 from shapeproof.export.graph.emit import NoGraphForm
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import implied
 
 

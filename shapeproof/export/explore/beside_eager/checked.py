@@ -27,7 +27,7 @@ from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import implied
 
 

@@ -57,7 +57,8 @@ class Disagreement:
 def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disagreement | None:
     """Return the first point of a domain at which the program differs from eager.
 
-    The two have already been compared at the start of the exploration.
+    The two have already been compared at the start of the exploration. One of the runs calls the same copies a second
+    time: that shows what a first call leaves in the model.
     """
     if found.disagreement is not None:
         return Disagreement(found.start, found.disagreement)
@@ -74,6 +75,9 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
         served |= result.relation is replay.Relation.SAME
         if result.relation is replay.Relation.BOTH_RAISE:
             raising.append(point)
+    second = eager.compare_second_calls(found.forms, found.start)
+    if not second.agrees:
+        return Disagreement(found.start, second)
     served = served or not raising or eager.failure(found.start, SEEDS[0]) is None
     for point in claimed(raising, eager.inputs, found, domain) if served else ():
         result = eager.compare(found.forms, point)

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import io
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -31,7 +32,7 @@ from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors, sizes_as_tuples
-from shapeproof.export.source.errors import led_to, raised_by_sizes
+from shapeproof.export.source.errors import led_to, raised_by_sizes, raised_by_user
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import env_of, left_in
@@ -129,12 +130,7 @@ class _Made:
     """A replay with what it was made of: the programs, and the demands on the data of inputs."""
 
     given: tuple[Any, ...]
-    calls: int
     result: Replay
-
-    def answers(self, calls: int) -> bool:
-        """True if the replay shows what one of so many calls shows."""
-        return self.calls == calls or (self.calls > calls and self.result.relation is Relation.SAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +153,14 @@ class _Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """What the model raised because of its sizes: the class of the error, and whether its own code raised it."""
+
+    error: type[Exception]
+    by_model: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Eager:
     """The model as eager runs it on the declared inputs. Programs are compared with it.
 
@@ -167,8 +171,14 @@ class Eager:
     inputs: Inputs
     made: dict[Any, _Made] = field(default_factory=dict, repr=False, compare=False)
     """The replays so far. Each would be the same again: every run begins with the same copies and random numbers."""
+    called: dict[Any, tuple[dict[str, int], list[Pair]]] = field(default_factory=dict, repr=False, compare=False)
+    """By programs, what has been called once: the point, and the copies as that call left them."""
+    called_twice: set[Any] = field(default_factory=set, repr=False, compare=False)
+    """The programs of which copies have been called twice, and agreed with eager both times."""
     failed: dict[Any, _Failure] = field(default_factory=dict, repr=False, compare=False)
     """What eager raised so far; it would be the same again."""
+    rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
+    """What the model raised so far on tensors without data, by the point."""
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
@@ -195,13 +205,18 @@ class Eager:
         """Return what eager raises on given inputs, or None."""
         return outcome(copied(self.mod), args, kwargs)[1]
 
-    def error_of_sizes(self, point: Mapping[str, int]) -> Exception | None:
+    def rejection(self, point: Mapping[str, int]) -> Rejection | None:
         """Return what the model raises at a point on tensors without data, where its sizes are the reason; or None."""
-        if self._too_large(point):
-            return None
+        key = tuple(sorted(point.items()))
+        if key not in self.rejected:
+            error = None if self._too_large(point) else self._error_without_data(point)
+            found = Rejection(type(error), raised_by_user(error)) if error and raised_by_sizes(error) else None
+            self.rejected[key] = found
+        return self.rejected[key]
+
+    def _error_without_data(self, point: Mapping[str, int]) -> Exception | None:
         args, kwargs = self.inputs.at(point, filled=False)
-        error = error_without_data(copied(self.mod), args, kwargs)
-        return error if raised_by_sizes(error) else None
+        return error_without_data(copied(self.mod), args, kwargs)
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""
@@ -210,53 +225,100 @@ class Eager:
     def _too_large(self, point: Mapping[str, int]) -> bool:
         return point != self.inputs.example and self.inputs.elements(point) > INPUT_ELEMENTS
 
-    def compare(self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1) -> Replay:
+    def compare(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
         """Run eager and each form of the program at a point, and return the first disagreement.
 
-        If both raise because of the chosen data, integers of 0 are tried too. The second of two calls shows what a
-        first call leaves in the model.
+        If both raise because of the chosen data, integers of 0 are tried too.
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
         given = *programs, *self.inputs.demands
         key = (*map(id, given), *sorted(point.items()))
-        made = self.made.get(key)
-        if made is None or not made.answers(calls):
-            made = self.made[key] = _Made(given, calls, self._compare(programs, point, calls))
-        return made.result
+        if key not in self.made:
+            self.made[key] = _Made(given, self._compare(programs, point))
+        return self.made[key].result
 
-    def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
-        args, kwargs = self.inputs.at(point, filled=True)
-        found = Replay(Relation.SAME)
-        for form in programs:
-            found = compare_on(self.mod, form, args, kwargs, calls)
+    def _compare(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
+        """The second run calls the copies of the first, where that left them as they were; fresh ones if it differs."""
+        inputs, found = self.inputs.at(point, filled=True), Replay(Relation.SAME)
+        which = tuple(map(id, programs))
+        _, again = self.called.get(which, ({}, []))
+        if again and self.inputs.elements(point) > 0 and all(each.is_as_it_was for each in again):
+            del self.called[which]
+            if all(each.call(*inputs).relation is Relation.SAME for each in again):
+                self.called_twice.add(which)
+                return found
+        pairs = [Pair(self.mod, each) for each in programs]
+        for pair in pairs:
+            found = pair.call(*inputs)
             if found.relation is Relation.BOTH_RAISE:
-                found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
+                found = Pair(self.mod, pair.form).call(*map_integers(*inputs, torch.zeros_like))
             if not found.agrees:
-                break
+                return found
+        if found.relation is Relation.SAME and which not in self.called_twice:
+            self.called.setdefault(which, (dict(point), pairs))
+        return found
+
+    def compare_second_calls(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
+        """Call copies twice at a point, unless some have been called twice, and return the first disagreement."""
+        found, which = self.compare(programs, point), tuple(map(id, programs))
+        if found.relation is not Relation.SAME or which in self.called_twice:
+            return found
+        inputs = self.inputs.at(point, filled=True)
+        at, pairs = self.called.pop(which, ({}, []))
+        if at != point or not pairs:
+            pairs = [Pair(self.mod, each) for each in programs]
+            for pair in pairs:
+                pair.call(*inputs)
+        for pair in pairs:
+            if not (found := pair.call_again(*inputs)).agrees:
+                return found
+        self.called_twice.add(which)
         return found
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
-        return not observes_aliasing(program.graph) or self.compare(forms(program), point).agrees
+        alone = Eager(self.mod, self.inputs)  # these forms are not asked for again
+        return not observes_aliasing(program.graph) or alone.compare(forms(program), point).agrees
 
 
-def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
-    """Run both on given inputs. Mutations of the inputs are compared as results.
+class Pair:
+    """A copy of the model and a form of the program, each in the state in which its own calls left it."""
 
-    A program that is in its first state again gives its first results again: it is not called again.
-    """
-    eager, exported = copied(mod), form.fresh()
-    found, got = Replay(Relation.SAME), None
-    for _ in range(calls):
-        with refusing_crashes(exported):
-            want = _run_apart(eager, args, kwargs)
-            if got is None or form.fresh() is not exported:
-                got = _run_apart(exported, args, kwargs)
-        found = replace(_compared(eager, want, got, form), form=form.name)
-        if found.relation is not Relation.SAME:
-            break
-    return found
+    def __init__(self, mod: torch.nn.Module, form: Form) -> None:
+        self.form = form
+        self._eager, self._exported = copied(mod), form.fresh()
+        self._held = _held(self._eager)
+        self._changed = False
+        self._got: _Run | None = None
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """True if neither has changed by its calls, as far as tensors, attributes and containers of the model show."""
+        now = _held(self._eager)
+        return not self._changed and len(now) == len(self._held) and all(map(operator.is_, now, self._held))
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
+        """Call both on these inputs. Mutations of the inputs are compared as results."""
+        self._got = None
+        return self.call_again(args, kwargs)
+
+    def call_again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
+        """Call both on the inputs of the last call; a program in its first state gives the same results again."""
+        with refusing_crashes(self._exported):
+            want = _run_apart(self._eager, args, kwargs)
+            if self._got is None or self.form.fresh() is not self._exported:
+                self._got = _run_apart(self._exported, args, kwargs)
+        self._changed |= bool(want.changed | self._got.changed)
+        return replace(_compared(self._eager, want, self._got, self.form), form=self.form.name)
+
+
+def _held(module: torch.nn.Module) -> list[Any]:
+    """Return the attributes of a model and of its parts, and what those hold that are containers."""
+    attributes = [each for part in module.modules() for each in vars(part).values()]
+    dicts = (each for held in attributes if isinstance(held, dict) for each in held.values())
+    others = (each for held in attributes if isinstance(held, list | set | tuple) for each in held)
+    return [*attributes, *dicts, *others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +328,16 @@ class _Run:
     Attributes:
         inputs: the copy, as the run left it.
         given: the leaves of the copy before the run, as the run left each.
-        state: the state of the module that ran; None for any other callable.
+        state: the parameters and buffers of the module that ran, by their names; empty for any other callable.
+        changed: the names of those that were written into or replaced.
         result: the result, None if the run raised.
         error: what it raised, in words.
     """
 
     inputs: tuple[tuple[Any, ...], dict[str, Any]]
     given: Sequence[Any]
-    state: _State | None
+    state: dict[str, torch.Tensor]
+    changed: set[str]
     result: Any
     error: str | None
 
@@ -281,9 +345,20 @@ class _Run:
 def _run_apart(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
     inputs = copy.deepcopy((args, kwargs))
     given = leaves(inputs)
-    state = _State(call) if isinstance(call, torch.nn.Module) else None
+    before = {name: (each, writes(each), storage_of(each)) for name, each in _state(call).items()}
     result, error = outcome(call, *inputs)
-    return _Run(inputs, given, state, result, None if error is None else with_kind(error))
+    state = _state(call)
+    changed = {name for name, each in state.items() if name not in before or not _is_as_it_was(each, *before[name])}
+    return _Run(inputs, given, state, changed, result, None if error is None else with_kind(error))
+
+
+def _state(call: Callable[..., Any]) -> dict[str, torch.Tensor]:
+    return {**dict(call.named_parameters()), **dict(call.named_buffers())} if isinstance(call, torch.nn.Module) else {}
+
+
+def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None, storage: object) -> bool:
+    """True if a tensor was neither replaced nor written into, nor its `data`; inference mode counts no writes."""
+    return now is before and written is not None and writes(now) == written and storage_of(now) == storage
 
 
 def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Replay:
@@ -293,42 +368,17 @@ def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Repl
     results = leaves(got.result)
     reason = unequal((want.result, want.given), (got.result, got.given))
     reason = reason or _left_otherwise(eager, want.inputs, got.inputs, results, form.left)
-    reason = reason or _written_otherwise(want.state, got.state)
+    reason = reason or _written_otherwise(want, got)
     if reason is None and not form.relaid:
         reason = laid_otherwise(want.given, leaves(want.result), got.given, results)
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
 
 
-class _State:
-    """The parameters and buffers of a module, and which of them a call changes."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._module = module
-        self._before = {name: (each, writes(each), storage_of(each)) for name, each in self.tensors().items()}
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """Return the tensors by their names."""
-        return {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
-
-    def changed(self) -> dict[str, torch.Tensor]:
-        """Return the tensors that were written into or replaced."""
-        before = self._before
-        now = self.tensors().items()
-        return {name: x for name, x in now if name not in before or not _is_as_it_was(x, *before[name])}
-
-
-def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None, storage: object) -> bool:
-    """True if a tensor was neither replaced nor written into, nor its `data`; inference mode counts no writes."""
-    return now is before and written is not None and writes(now) == written and storage_of(now) == storage
-
-
-def _written_otherwise(eager: _State | None, exported: _State | None) -> str | None:
+def _written_otherwise(want: _Run, got: _Run) -> str | None:
     """Describe how the state differs once both have run, if either has changed any of it."""
-    if eager is None or exported is None:
-        return None
-    mine, theirs = eager.tensors(), exported.tensors()
-    for name in eager.changed() | exported.changed():
-        reason = _unequal_leaf(mine[name], theirs[name]) if name in mine and name in theirs else None
+    for name in want.changed | got.changed:
+        both = name in want.state and name in got.state
+        reason = _unequal_leaf(want.state[name], got.state[name]) if both else None
         if reason is not None:
             return f"{reason}, in `{name}` once it has run"
     return None

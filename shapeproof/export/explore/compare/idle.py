@@ -4,6 +4,8 @@
 elements is its sizes, dtype and device. Only a gradient tells how it was computed: that of a parameter is zeros in one
 program, and None in the other.
 
+A call that writes by an index without elements writes nothing: `if rows.numel() == 0: continue` goes around no more.
+
 Some kernels raise where there is no element along a dim, and their fakes do not. A run at one point of the region shows
 it for all, if each dim has elements everywhere on the region, or has one size.
 """
@@ -19,6 +21,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.checks.failures import may_fail
 
@@ -29,12 +32,17 @@ if TYPE_CHECKING:
 def idle(there: Side) -> frozenset[torch.fx.Node]:
     """Return the calls of a program without effect on a region."""
     found: set[torch.fx.Node] = set()
+    read_by_none: set[torch.fx.Node] = set()
     for node in reversed(there.graph.nodes):
         made = leaves(there.value(node))
         written = [there.value(each) for each in nodes.changed_operands(node)]
-        unread = not written and found.issuperset(node.users)
-        if (unread or all(has_none(each, there) for each in (*made, *written))) and _is_harmless(node, made, there):
+        unread = read_by_none.issuperset(node.users)
+        of_none = all(has_none(each, there) for each in (*made, *written)) or (unread and not written)
+        harmless = of_none and _is_harmless(node, made, there)
+        if harmless or _writes_nowhere(node, there):
             found.add(node)
+        if harmless or (node in found and unread):  # what writes nowhere passes its operand on
+            read_by_none.add(node)
     return frozenset(found)
 
 
@@ -42,6 +50,29 @@ def has_none(tensor: Any, there: Side) -> bool:
     """True if a tensor has no elements on a region."""
     strided = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
     return strided and any(there.one_value(size) == 0 for size in tensor.shape)
+
+
+def _writes_nowhere(node: torch.fx.Node, there: Side) -> bool:
+    """True if a call writes into a tensor by an index without elements: `y.index_add_(0, rows, x[rows])` of no rows."""
+    if not known_of(node.target).rejects_itself:
+        return False
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), there.value)
+    own, *others = leaves(list(schemas.by_name(node.target, args, kwargs).values()))
+    return set(storages(own)).isdisjoint(storages(others)) and _indexes_nothing(node.target, args, kwargs, there)
+
+
+def _indexes_nothing(target: Any, args: Any, kwargs: Any, there: Side) -> bool:
+    """True if an operator reads or writes by an index without elements, of which none is out of range.
+
+    A mask beside it gives as many places as it has true elements, which must fit: that may fail on data.
+    """
+    known = known_of(target)
+    if known.offsets or not (known.index or known.by_position or known.rejects_itself):
+        return False
+    named = schemas.by_name(target, args, kwargs)
+    given = [each for each in leaves(named.get("index", named.get("indices"))) if isinstance(each, torch.Tensor)]
+    masks = any(each.dtype in {torch.bool, torch.uint8} for each in given)
+    return not masks and any(has_none(each, there) for each in given)
 
 
 def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Side) -> bool:
@@ -61,6 +92,8 @@ def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Side) -> bool:
         named = schemas.by_name(target, args, kwargs)
         sizes = named["self"].shape
         return not sizes or (there.one_value(sizes[named["dim"]]) or 0) > 0  # a number is an element
+    if _indexes_nothing(target, args, kwargs, there):
+        return known.by_position or _is_same_everywhere(target, (args, made), there)
     return not may_fail(target, args, kwargs, symbols.about_data) and _is_same_everywhere(target, (args, made), there)
 
 

@@ -16,6 +16,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.demands.overlaps import of_writes
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
@@ -60,14 +61,20 @@ def _of_selections(program: torch.export.ExportedProgram) -> Iterator[tuple[torc
 
 
 def _of_divisors(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
-    """Yield for each division of integers by a size: it is not 0, or there is nothing to divide."""
+    """Yield for each division of integers by a size: it is not 0 in their dtype, or there is nothing to divide."""
     read = translator_of(program).size
     for node in program.graph.nodes:
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), nodes.metadata)
         divisor = size_that_divides(node.target, args, kwargs)
         if divisor is not None and isinstance(args[0], torch.Tensor):
             empty = (f.eq(read(size), 0) for size in args[0].shape)
-            yield node, f.disjunction(f.ne(read(divisor), 0), *empty)
+            yield node, f.disjunction(f.ne(_wrapped(read(divisor), args[0].dtype), 0), *empty)
+
+
+def _wrapped(number: Term, dtype: torch.dtype) -> Term:
+    """Return a number as it is in arithmetic of integers of a dtype, up to the sign: 256 is 0 for 8 bits."""
+    bits = 64 if dtype == torch.bool else torch.iinfo(dtype).bits
+    return number if bits == 64 else number % 2**bits
 
 
 def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:

@@ -1,4 +1,4 @@
-"""Covariances, combinations and powers of numbers whose count is symbolic."""
+"""Covariances, counts, combinations and powers of numbers whose count is symbolic."""
 
 from __future__ import annotations
 
@@ -38,6 +38,18 @@ def corrcoef(x: torch.Tensor) -> torch.Tensor:
         return found / found
     deviation = found.diagonal().sqrt()
     return (found / deviation.view([-1, 1]) / deviation.view([1, -1])).clip(-1, 1)
+
+
+def bincount(input: torch.Tensor, weights: torch.Tensor | None = None, minlength: Any = 0) -> torch.Tensor:  # noqa: A002
+    """As torch.bincount, which takes a weight for each number, and any where there is none; its fake takes any.
+
+    >>> bincount(torch.tensor([1, 1]), torch.ones(2))
+    tensor([0., 2.])
+    """
+    if weights is not None:
+        numbers, given = input.numel(), weights.numel()
+        torch._check((numbers - given) * numbers * given == 0, lambda: "there is not one weight for each number")  # noqa: SLF001
+    return torch.bincount(input, weights, minlength)
 
 
 def combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,8 @@ def _named_directly(shapes: Any, mod: torch.nn.Module, args: tuple[Any, ...], kw
 
 _normalized: Callable[..., Any] = getattr(torchs_shapes, "_normalize_dynamic_shapes", _named_directly)
 """dynamic_shapes may name an argument of `**kwargs` directly; torch itself takes that from 2.14 on."""
+_CLASS = re.compile(r"<(?:class|function) '?([\w.]+)'?(?: at 0x\w+)?>")
+"""How torch prints the class of a container; that of a named tuple is a function."""
 
 
 def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, str, Any]]:
@@ -81,7 +84,8 @@ def map_shapes(
     try:
         mapped = map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
-        raise UsageError(f"dynamic_shapes does not match the inputs: {first_line(error)}") from None
+        said = _CLASS.sub(r"\1", first_line(error).rpartition("`dynamic_shapes`: ")[2])
+        raise UsageError(f"dynamic_shapes does not match the inputs: {said}") from None
     return type(shapes)(mapped.values()) if isinstance(shapes, tuple | list) else mapped
 
 

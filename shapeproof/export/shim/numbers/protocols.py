@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.fx.experimental import sym_node
 
+from shapeproof.export.shim.numbers.sym_nodes import is_whole
 from shapeproof.export.shim.numbers.symbols import PLAIN
 
 Answer = Callable[..., Any]
@@ -73,7 +74,7 @@ def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
                 "__getattr__": _lacking(ask, answers.attribute),
             }
             flag = cls is torch.SymBool
-            others = _as_bool(cls, ask, answers.decided) if flag else _equality(cls, ask, answers.unlike)
+            others = _as_bool(cls, ask, answers.decided) if flag else _of_number(cls, ask, answers.unlike)
             _exchange(cls, members | others, after)
         _exchange(sym_node, {"to_node": _operand(sym_node.to_node)}, after)
         yield
@@ -108,6 +109,23 @@ def _answering(
         return torchs(self) if found is None else use(found, *more)
 
     return member
+
+
+def _of_number(cls: Any, ask: Callable[..., Any], unlike: Answer) -> dict[str, Any]:
+    """The members of Python's int and float that torch's numbers lack, or have otherwise."""
+    inverted = {"__invert__": lambda number: -number - 1} if cls is torch.SymInt else {}
+    return _equality(cls, ask, unlike) | inverted | {"__rpow__": _power_of(cls.__rpow__)}
+
+
+def _power_of(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Raise a number to this one; torch has no power of a negative float, which is real for a whole exponent."""
+
+    def powered(exponent: Any, base: Any) -> Any:
+        if isinstance(base, float) and base < 0 and is_whole(exponent):
+            return (1 - 2 * (exponent % 2)) * (-base) ** exponent
+        return torchs(exponent, base)
+
+    return powered
 
 
 def _equality(cls: Any, ask: Callable[..., Any], unlike: Answer) -> dict[str, Any]:

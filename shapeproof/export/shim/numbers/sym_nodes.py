@@ -256,10 +256,18 @@ def powers() -> tuple[Any, bool] | None:
     frame = _caller(lambda frame: frame.f_code is _POWER, sys._getframe(1))
     if frame is None:
         return None
-    base, exponent = frame.f_locals["self"], frame.f_locals["other"]
-    if isinstance(exponent, torch.SymFloat):
-        return base, isinstance(exponent.node.expr, fn.ToFloat)
-    return base, isinstance(exponent, torch.SymInt) or float(exponent).is_integer()
+    return frame.f_locals["self"], is_whole(frame.f_locals["other"])
+
+
+def is_whole(number: Any) -> bool:
+    """True if a number is known to be an integer.
+
+    >>> is_whole(2.0), is_whole(2.5)
+    (True, False)
+    """
+    if isinstance(number, torch.SymFloat):
+        return isinstance(number.node.expr, fn.ToFloat)
+    return isinstance(number, torch.SymInt) or float(number).is_integer()
 
 
 def _caller(wanted: Callable[[FrameType], bool], frame: FrameType | None) -> FrameType | None:
@@ -398,6 +406,8 @@ def _install(method: str) -> None:
             return _remembered(torchs, method, self, *others)
         if method in _PRECONDITIONS:
             return _defined(torchs, method, self, *others)
+        if method == "bitwise_xor":  # the one operator on integers that torch takes into no program
+            return self.bitwise_or(*others).sub(self.bitwise_and(*others))
         return exact(torchs(self, *others))
 
     setattr(ProofSymNode, name, run)

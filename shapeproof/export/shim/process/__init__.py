@@ -5,7 +5,7 @@ quiet.py           logs and warnings
 collecting.py      the garbage collector
 deferred_code.py   the Python code of graphs, generated once
 noted_lines.py     the model's lines with each node, cheaply
-each_call.py       a check before each operator runs
+each_call.py       a check before each operator runs; a watch while torch.export runs a model
 attention.py       what torch.nn's attention gives in eager
 contiguous.py      the method `contiguous`, which asks outside of any operator
 transforms.py      the stack of torch.vmap and similar transforms

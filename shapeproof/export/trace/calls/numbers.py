@@ -2,7 +2,8 @@
 
 The kernel decides. It runs on tensors of the same dtypes with at most two elements a dimension: once with the number,
 and once with 1 in place of every large number. If only the first run raises, the number is at fault, and the trace
-raises the same error. A symbolic number gets the check that it lies within the dtype.
+raises the same error. A symbolic number gets the check that it lies within the dtype, if the kernel raises for each
+number outside: a number that wraps around to 0 may be at fault as a divisor, and the next one is not.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def check_numbers(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], is_
 def _check_symbolic(call: _Call, number: torch.SymInt, dtypes: Sequence[torch.dtype]) -> None:
     for dtype in dtypes:
         lowest, highest = _held(dtype)
-        for outside, within in ((highest + 1, number <= highest), (lowest - 1, number >= lowest)):
-            error = call.fault(outside) if -(2**63) <= outside < 2**63 else None
+        for outside, step, within in ((highest + 1, 1, number <= highest), (lowest - 1, -1, number >= lowest)):
+            error = call.fault_beyond(outside, step) if -(2**63) <= outside < 2**63 else None
             if error is not None:
                 torch._check(within, functools.partial(str, error))  # noqa: SLF001 - the name that models use
 
@@ -115,6 +116,16 @@ class _Call:
         ones = dict.fromkeys(self.large, 1)
         error = self._raised({**ones, self.name: number})
         return None if error is None or self._raised(ones) is not None else error
+
+    def fault_beyond(self, number: int, step: int) -> BaseException | None:
+        """Return what the kernel raises of a number and of the next one, also if the other large numbers are as large.
+
+        `arange(n, m)` refuses a start beyond its end, which is no fault of the dtype.
+        """
+        error = self.fault(number)
+        if error is None or self.fault(number + step) is None:
+            return None
+        return error if self._raised(dict.fromkeys(self.large, number)) is not None else None
 
     def _raised(self, numbers: Mapping[str, float]) -> BaseException | None:
         """Run the kernel without the trace's modes, which belong to the trace's thread."""

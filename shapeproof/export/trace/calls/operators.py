@@ -22,6 +22,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
+from shapeproof.export.ops.shapes.shape_functions import gives
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.modes import Switches, modes
@@ -38,6 +39,7 @@ from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
 Run = Callable[[Any, Any, Any], Any]
@@ -94,7 +96,7 @@ class Operators:
         self.switches.note(func)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
-        operation = _Operation(self._env, func, (args, kwargs), self._ruled(call))
+        operation = _Operation(self._env, func, (args, kwargs), self._ruled(call), recorded=True)
         with self._env.running(func, args, kwargs), bounds_refused(func):
             check_numbers(func, args, kwargs, self._equal)
             given = self._repeated(operation)
@@ -126,7 +128,7 @@ class Operators:
             return args[0]
         run = self._ruled(run)
         part = self._env.innermost is not None
-        operation = None if part else _Operation(self._env, func, (args, kwargs), run)
+        operation = None if part else _Operation(self._env, func, (args, kwargs), run, recorded=False)
         with self._env.running(func, args, kwargs), bounds_refused(func):
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
@@ -152,8 +154,8 @@ class Operators:
 class _Operation:
     """An operator about to be run; operands that it may mutate are kept as they were, so that it can be run again."""
 
-    def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run) -> None:
-        self._env, self._func, self.arguments, self._run = env, func, arguments, run
+    def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run, *, recorded: bool) -> None:
+        self._env, self._func, self.arguments, self._run, self._recorded = env, func, arguments, run, recorded
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
@@ -161,7 +163,8 @@ class _Operation:
         self._repeatable = schemas.is_repeatable(func)
         self._gives_its_operand = self._changes and env.trial.in_place and _is_its_operand(env, func, *arguments)
         if self._repeatable and self._changes and not self._gives_its_operand:
-            self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
+            mutated = _tensors(schemas.written(func, *arguments))
+            self._repeatable = all(getattr(each, "constant", None) is None for each in mutated)
             self.arguments = self._aliased()
 
     def _aliased(self) -> Any:
@@ -217,7 +220,9 @@ class _Operation:
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
             key = (self.key, self._key(values), *sharing(values))
-            made = settle.Call(key, self.operands, found, self._again, self._env.read)
+            by_rule = functools.partial(self._is_by_rule, result)
+            either = self._recorded and known_of(self._func).alias_or_copy
+            made = settle.Call(key, self.operands, found, self._again, self._env.read, by_rule, either)
             settle.settle(self._env.trial, first, known, made, recalled if self._is_plain else None)
 
     def _is_the_same_everywhere(self, result: Any) -> bool:
@@ -225,6 +230,15 @@ class _Operation:
         facts, read = self._env.trial.facts, self._env.read
         sizes = Sizes(read, lambda formula: implied(formula, facts))
         return self._is_plain and is_bare(result) and is_plain(self._func, self.arguments, result, sizes)
+
+    def _is_by_rule(self, result: Any, facts: Facts) -> bool:
+        """True if a rule gives the result wherever the facts hold."""
+        rule, read = known_of(self._func).shape, self._env.read
+        if rule is None or self._changes or not (self._is_plain and is_bare(result)):
+            return False
+        sizes = Sizes(read, lambda formula: implied(formula, facts))
+        with unrecorded():
+            return gives(rule, schemas.by_name(self._func, *self.arguments), self.operands, sizes, result)
 
     def _key(self, value: Any) -> Hashable:
         """Return the part of a value that sizes may depend on; `([a], b)` and `([a, b],)` have different keys."""

@@ -54,7 +54,7 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
     return model
 
 
-_functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())
+_functions: ContextVar[tuple[FunctionType, ...] | None] = ContextVar("functions", default=None)
 
 
 def found_once(model: torch.nn.Module) -> AbstractContextManager[object]:
@@ -89,8 +89,8 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
         rewriting.hold_classes()
-        functions = _functions.get() or users_functions(model)
-        codes = rewriting.codes(functions)
+        found = _functions.get()
+        codes = rewriting.codes(users_functions(model) if found is None else found)
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in members:
             after.callback(setattr, cls, name, vars(cls)[name])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
-import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -56,8 +55,8 @@ def _len(value: Any) -> Any:
     return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
-_PYTHONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "pow": math.pow}
-"""Python's own. Torch's exporter replaces them: its `max` of two tensors is NaN where one is, its power of integers."""
+_PYTHONS = {"min": min, "max": max}
+"""Python's own: torch's exporter replaces both, and its `max` of two tensors is NaN where one is."""
 
 
 def _extreme(name: str, of_ratios: Callable[..., Any], better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -185,14 +184,8 @@ def _where_symbolic(symbolic: Callable[..., Any], *kinds: type) -> Callable[[Cal
 _divmod = _where_symbolic(lambda value, divisor: (value // divisor, value % divisor))(divmod)
 _sqrt = _where_symbolic(torch.sym_sqrt)
 
-
-def _power(base: Any, exponent: Any) -> Any:
-    """Return a power of floats; torch cannot follow one of a negative number, which is real for whole exponents."""
-    negative = isinstance(base, int | float) and base < 0
-    return _PYTHONS["pow"](base, exponent) if negative else torch.sym_float(base) ** torch.sym_float(exponent)
-
-
-_pow = _where_symbolic(_power)
+_pow = _where_symbolic(lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent))
+"""A power of floats: torch's exporter would make it one of integers."""
 
 
 def _of_float(asked: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

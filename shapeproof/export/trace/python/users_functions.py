@@ -22,9 +22,9 @@ _WRAPPED = (staticmethod, classmethod, MethodType, functools.partial, property, 
 
 def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
     """Return all functions of the user's files that the user's modules or the model hold, directly or indirectly."""
-    modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or _is_users(module)]
+    modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or _is_users(name)]
     found: list[FunctionType] = []
-    pending: list[Any] = [*(vars(module) for module in modules), *model.modules()]
+    pending: list[Any] = [*map(vars, modules), *model.modules()]
     met = {id(each) for each in pending}
     while pending:
         value = pending.pop()
@@ -37,9 +37,20 @@ def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
     return tuple(found)
 
 
-def _is_users(module: Any) -> bool:
+_LIBRARIES: dict[str, Any] = {}
+"""The modules that are not the user's, by name: there are thousands, and each is looked at once in a process."""
+
+
+def _is_users(name: str) -> bool:
+    """True if the module of this name is the user's."""
+    module = sys.modules.get(name)
+    if _LIBRARIES.get(name) is module:  # also where there is none
+        return False
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_users_file(file)
+    if isinstance(file, str) and is_users_file(file):
+        return True
+    _LIBRARIES[name] = module
+    return False
 
 
 def _is_walked(value: Any) -> bool:
@@ -54,7 +65,7 @@ def _is_walked(value: Any) -> bool:
 
 def _is_of_users_class(value: Any) -> bool:
     kind = value if isinstance(value, type) else type(value)
-    return _is_users(sys.modules.get(kind.__module__)) or kind.__module__ == "__main__"
+    return kind.__module__ == "__main__" or _is_users(kind.__module__)
 
 
 def _held(value: Any) -> Iterator[Any]:
