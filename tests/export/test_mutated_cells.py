@@ -77,6 +77,16 @@ def test_a_decision_is_settled_only_where_the_operator_gives_the_same(one):
     assert settled or one in {"another layout", "a condition"}  # those are never settled
 
 
+def test_a_region_that_was_read_does_not_change():
+    """The fault: it learned a decision that the trial forgot, and was asked as if that were a fact."""
+    trial = Trial(Facts([parse_formula("n >= 0")]), {"n": 4}, data=lambda _: False)
+    read = trial.facts, trial.region
+    trial.choose(parse_formula("n == 1"), Kind.ASSUMED, Place, fallback=False)
+    trial.learn(parse_formula("n != 2"))
+    assert trial.region.formulas[1:] == (parse_formula("n != 1"), parse_formula("n != 2"))
+    assert [each.formulas for each in read] == [(parse_formula("n >= 0"),)] * 2
+
+
 def test_a_decision_is_not_settled_where_the_operand_becomes_another():
     assert is_settled(fresh, fresh)
     for operand in (lambda: torch.zeros(3, 4, dtype=torch.int64), lambda: torch.zeros(4, 3), lambda: torch.zeros(12)):

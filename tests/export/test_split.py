@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 
 import pytest
 import torch
@@ -259,3 +260,22 @@ def test_where_eager_raises_no_region_helps():
     assert report.status == "refuted"
     assert report.program is None
     assert [diagnostic.witness for diagnostic in report.diagnostics] == [{"x.shape[0]": 7}]
+
+
+class TakesADivisor(torch.nn.Module):
+    """At n <= 1 the slice has n rows; the program of larger sizes computes 0."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        first = x[: math.gcd(n >> 1, 6)]
+        y = x * 1 + first.sum()
+        return torch.where(y > n, y, n)
+
+
+def test_a_decision_that_is_forgotten_while_programs_are_compared_is_no_fact_of_the_comparison():
+    """The fault: the program was run again, took `n != 1` in passing, and was compared as if that were known."""
+    model, shapes = TakesADivisor(), ({0: Dim("n", min=0, max=8)},)
+    module = export(model, (torch.randn(8),), dynamic_shapes=shapes, branches="split").module()
+    x = torch.tensor([3.0, 1, 2, -1, 4, 5, 6, 7])
+    for n in range(9):
+        torch.testing.assert_close(module(x[:n]), model(x[:n]))

@@ -10,6 +10,8 @@ Laws:
   executes.
 - `region` is `facts` and every decision as taken (the path condition). An answer drawn from `region` follows from
   recorded decisions, so it is valid for exactly the inputs that take these decisions, and is claimed for no others.
+- `facts` and `region` are replaced, never changed. A decision may be forgotten: who kept a region that has learned it
+  would go on taking it for a fact.
 - `questions.asked` holds every question that the facts alone do not answer, including questions that earlier decisions
   answer. The reason for a difference is sought there, since the user's `if b == 1` often comes after torch has assumed
   `b != 1`.
@@ -342,7 +344,7 @@ class Trial:
             self._know(formula)
         for step in self.steps[first:]:
             if step.teaches:
-                self.region.learn(step.decision.taken)
+                self.region = self.region.assuming(step.decision.taken)
         self._mark_check()
 
     def learn(self, formula: Formula) -> None:
@@ -386,7 +388,7 @@ class Trial:
                 continue
             self.steps.append(replace(step, given=self.region.fork()))
             if step.teaches:
-                self.region.learn(step.decision.taken)
+                self.region = self.region.assuming(step.decision.taken)
 
     def _record(
         self,
@@ -402,7 +404,7 @@ class Trial:
         if not self._is_noted(formula, kind):
             self._note_as(decision, here)
         self.steps.append(Step(decision, self.region.fork(), fallback))
-        self.region.learn(decision.taken)
+        self.region = self.region.assuming(decision.taken)
         if formula.symbols <= self.point.keys():
             self.region.add_sample(self.point)
 
@@ -452,8 +454,7 @@ class Trial:
 
     def _know(self, formula: Formula) -> None:
         """Take a formula as a fact from here on."""
-        self.facts.learn(formula)
-        self.region.learn(formula)
+        self.facts, self.region = self.facts.assuming(formula), self.region.assuming(formula)
 
     def _mark_check(self) -> None:
         """Note that a check on data has been learned just now."""

@@ -113,7 +113,9 @@ def _difference(
         values = rerun.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
         return Difference(f"the program does not run there: {with_kind(error)}")
-    left = Side(program, values, translator, trial.region)
+    # The run asks questions, and may forget some of them: the two are compared on the region that it leaves.
+    left, right = Side(program, values, translator, trial.region), Side(there, own, translator, trial.region)
+    implied = _implied_always(program), _implied(translator, trial.region)
     return stale_metadata(left) or aliasing_changed(left) or _Comparison(left, right, trial, implied).run()
 
 

@@ -50,7 +50,7 @@ def _rebase(trial: Trial, here: Facts, open_: Sequence[Step]) -> None:
     for step in open_:
         trial.steps.append(replace(step, given=trial.region.fork()))
         if step.teaches:
-            trial.region.learn(step.decision.taken)
+            trial.region = trial.region.assuming(step.decision.taken)
 
 
 def _is_generic(trial: Trial, point: Mapping[str, int]) -> bool:
