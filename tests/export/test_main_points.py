@@ -9,7 +9,8 @@ from torch.export import Dim
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.explore.beside_eager.replay import Eager, Form, Relation
+from shapeproof.export.explore.beside_eager.forms import Form
+from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.verify import verified
 from shapeproof.solver.answers.witness import generic
 from shapeproof.solver.facts import Facts

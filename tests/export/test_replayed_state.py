@@ -11,7 +11,8 @@ from torch.export import Dim
 from shapeproof.export import check, export
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.copies import _is_copied_by_state, copied, parameters_copied_once
-from shapeproof.export.explore.beside_eager.replay import Eager, forms, fresh_modules
+from shapeproof.export.explore.beside_eager.forms import forms_of, fresh_modules
+from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.shim.storages import is_copied_when_written
 
 
@@ -101,7 +102,7 @@ def test_two_calls_of_a_program_that_is_as_it_was_are_one(made, runs):
     """The fault: a program that writes into what it has computed itself, as an in-place ReLU does, was called again."""
     mod, ran = made(), []
     inputs = declare(mod, (torch.ones(3, 4),), None, {"x": {}})
-    (form,) = [each for each in forms(program_of(mod)) if not each.name]
+    (form,) = [each for each in forms_of(program_of(mod)) if not each.name]
     form.fresh().register_forward_hook(lambda *_: ran.append(1))
     Eager(mod, inputs).compare_second_calls([form], {})
     assert len(ran) == runs

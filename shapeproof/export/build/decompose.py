@@ -22,6 +22,7 @@ from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import SEEDS, unchanged
+from shapeproof.export.explore.beside_eager.forms import Form, asking, fresh_modules
 from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
@@ -89,7 +90,7 @@ class TakenApart:
             UsageError: torch cannot take the program apart, whatever answers.
         """
         try:
-            with replay.asking(self._program, reopened) as trial:
+            with asking(self._program, reopened) as trial:
                 return decompose(), trial
         except ShapeproofError:
             raise
@@ -97,7 +98,7 @@ class TakenApart:
             if trial is None:
                 raise
             try:
-                with replay.asking(self._program, functools.partial(reopened, by_point=True)) as trial:
+                with asking(self._program, functools.partial(reopened, by_point=True)) as trial:
                     return decompose(), trial
             except Exception:  # noqa: BLE001 - the first error is told
                 raise UsageError(_CANNOT.format(with_kind(error).splitlines()[0])) from error
@@ -123,8 +124,8 @@ class TakenApart:
 
     def _run_beside(self, apart: _Program, trial: Trial) -> None:
         look = torch.zeros_like if nodes.is_random(self._program.graph) else unchanged
-        whole, made = (_Run(replay.fresh_modules(each), look) for each in (self._program, apart))
-        form = replay.Form(lambda: made, relaid=True)
+        whole, made = (_Run(fresh_modules(each), look) for each in (self._program, apart))
+        form = Form(lambda: made, relaid=True)
         for step, point in self._otherwise(trial):
             sizes = values_text(dict(sorted(point.items())), self.inputs.user_names)
             self._judge(replay.Eager(whole, self.inputs).compare([form], point), step.decision, f"at {sizes}")

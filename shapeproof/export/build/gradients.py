@@ -19,6 +19,7 @@ from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.terms import Term
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.autograd import has_hooks, recorded
 from shapeproof.export.shim.modules import module_around
@@ -59,7 +60,7 @@ def joint_report(program: VerifiedProgram) -> Report:
     _refuse(program)
     inputs = program.taken_apart.inputs
     wanted, tangents = _wanted(program, inputs)
-    run = _Differentiated(replay.module_of(program), wanted)
+    run = _Differentiated(module_of(program), wanted)
 
     def joint(state: dict[str, torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tangents = kwargs.pop(TANGENTS)
@@ -94,7 +95,7 @@ def _wanted(program: VerifiedProgram, inputs: Inputs) -> tuple[Wanted, list[Leaf
     if not (parameters or places):
         raise UsageError("no parameter and no input requires gradients, where the program was exported")
     with torch.enable_grad():
-        found, raised = replay.outcome(replay.module_of(program), args, kwargs)
+        found, raised = replay.outcome(module_of(program), args, kwargs)
     if raised is not None:
         raise UsageError(f"the program gives no result for its example: {raised}")
     followed = {

@@ -23,6 +23,7 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
     Exploration,
@@ -128,7 +129,7 @@ class Explorer:
         main = self._main.found(domain, oblivious)
         self._inputs.demands[:] = demands(self._inputs, main)
         start = self._main.example_in(domain) or self._attempts.sizes.of(main.trial.point)
-        found = Exploration(main, replay.forms(main.program), start)
+        found = Exploration(main, forms_of(main.program), start)
         found.narrowings, found.settled_for = list(self._main.adopted), self._main.settled_for
         self._cut = replace(self._cut, adopted=tuple(each.requirement for each in found.narrowings))
         found.disagreement = self.judge.disagreement(found.forms, found.start)

@@ -12,7 +12,8 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
-from shapeproof.export.explore.beside_eager.replay import Form, Replay
+from shapeproof.export.explore.beside_eager.forms import Form
+from shapeproof.export.explore.beside_eager.replay import Replay
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.calls.dropouts import hides_a_write

@@ -9,6 +9,7 @@ import torch
 
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.forms import Form, module_of
 from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.metadata import Difference
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, Traced
@@ -54,7 +55,7 @@ class Judge:
             return False
         return self._eager.error(point) is not None and self._eager.rejection(point) is not None
 
-    def of_runs(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
+    def of_runs(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[Form]) -> Finding | None:
         """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.
 
         While splitting, differing results say more than an error, which exploring the other program shows again.
@@ -69,9 +70,7 @@ class Judge:
             first = first or found
         return first
 
-    def of_generic_run(
-        self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[replay.Form]
-    ) -> Finding | None:
+    def of_generic_run(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[Form]) -> Finding | None:
         """Run the program at a generic point, where that costs little beside a trace there, which would differ, too."""
         point = self._attempts.sizes.of(point)
         is_large = self._attempts.inputs.elements(point) > SCOUT_ELEMENTS
@@ -97,7 +96,7 @@ class Judge:
             return None
         return Finding(Outcome.RAISES, step.decision, smallest, failure, by_model=rejection.by_model)
 
-    def _replayed(self, step: Step, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
+    def _replayed(self, step: Step, point: dict[str, int], forms: Sequence[Form]) -> Finding | None:
         """Return a finding if eager and the program disagree at a point."""
         wrong = self.disagreement(forms, point)
         if wrong is None:
@@ -105,7 +104,7 @@ class Judge:
         outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
         return Finding(outcome, step.decision, point, wrong.sentence)
 
-    def disagreement(self, forms: Sequence[replay.Form], point: dict[str, int]) -> replay.Replay | None:
+    def disagreement(self, forms: Sequence[Form], point: dict[str, int]) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
         result = self._eager.compare(forms, point)
         return None if result.agrees else result
@@ -132,7 +131,7 @@ class Judge:
         if self._attempts.domain.about_data(step.decision.formula):
             again = Trial(cell, there.trial.point, data=self._attempts.domain.is_data)
             try:
-                tracer.trace(replay.module_of(program), self._attempts.inputs, again)
+                tracer.trace(module_of(program), self._attempts.inputs, again)
             except Exception as error:  # noqa: BLE001 - it is judged here
                 if raised_at_run_time(error) and raised_at_run_time(there.error):
                     return None
@@ -153,9 +152,7 @@ class Judge:
             f"it cannot be traced there: {text}",
         )
 
-    def _of_difference(
-        self, step: Step, there: Traced, difference: Difference, forms: Sequence[replay.Form]
-    ) -> Finding:
+    def _of_difference(self, step: Step, there: Traced, difference: Difference, forms: Sequence[Form]) -> Finding:
         """Judge a cell in which the programs differ: do their results differ at a concrete input?"""
         point = self._attempts.sizes.of(there.trial.point)
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
@@ -163,7 +160,7 @@ class Judge:
         return seen or Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)
 
     def _smallest_replayed(
-        self, step: Step, facts: Facts, last: dict[str, int], forms: Sequence[replay.Form]
+        self, step: Step, facts: Facts, last: dict[str, int], forms: Sequence[Form]
     ) -> Finding | None:
         """Return the finding at the first of the smallest points, or else at a last one, where results disagree."""
         smallest_first = itertools.islice(ascending(facts, sorted(self._attempts.sizes.declared)), SMALL_POINTS)

@@ -29,6 +29,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export import ConstraintViolation, Regions, Report
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.regions import split
 from shapeproof.export.shim.process.one_thread import one_thread
@@ -206,7 +207,7 @@ class _Counter:
                 for point, key in zip(region, _keys(region), strict=True)
                 if replay.Eager(self._model, self._inputs).compare(forms, point).agrees
             )
-            for forms in map(replay.forms, self._traced())
+            for forms in map(forms_of, self._traced())
         ]
 
     def _traced(self) -> list[torch.export.ExportedProgram]:

@@ -14,7 +14,7 @@ import torch
 
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.assertions import without_kinds
-from shapeproof.export.explore.beside_eager.replay import decomposed
+from shapeproof.export.explore.beside_eager.forms import decomposed
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages

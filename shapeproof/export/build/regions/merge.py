@@ -34,6 +34,7 @@ from shapeproof.export.build.regions.predicates import chosen, compared, kept_in
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import disagreement
+from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.regions import Split
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.emit import Computation, has_graph_form
@@ -166,7 +167,7 @@ class Merging:
 
     def _disagreement(self, program: torch.export.ExportedProgram) -> str | None:
         """Describe a point in some region at which the program differs from the model; None if there is none."""
-        forms = replay.forms(program)
+        forms = forms_of(program)
         for region in self.done.regions:
             traced = region.found.main.program
             left = Left() if traced is None else left_in(traced)

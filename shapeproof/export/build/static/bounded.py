@@ -24,6 +24,7 @@ from shapeproof.export.build.static.masking import Given, Operand, Refused
 from shapeproof.export.build.static.rows import Rows, listed
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import DATA
+from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.graph.emit import Computation, NoGraphForm
@@ -133,7 +134,7 @@ class _Static(torch.nn.Module):
 
     def __init__(self, program: VerifiedProgram) -> None:
         super().__init__()
-        self.module = replay.module_of(program)
+        self.module = module_of(program)
         self.spec = program.call_spec.in_spec
         self.rows = rows = Rows(program, Varying(frozenset(_data_symbols(program))))
         self.limits = _limits(program, rows)

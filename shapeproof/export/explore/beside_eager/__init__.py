@@ -1,7 +1,8 @@
 """Run the program and eager on the same inputs, at chosen points.
 
 copies.py          copies of the model for them
-replay.py          runs both once and compares them
+forms.py           the forms in which a program is run
+replay.py          calls copies of both and compares them
 crashes.py         raises where a kernel of torch would end the process
 laid_out.py        compares the memory layout of results
 corners.py         the ends of the domain, and the bounds at which eager begins to serve

@@ -26,6 +26,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
 from shapeproof.export.explore.beside_eager.corners import DATA, claimed, raises_whatever_the_data, unchanged
+from shapeproof.export.explore.beside_eager.forms import fresh_modules
 from shapeproof.export.explore.beside_eager.laid_out import has_elements
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Point, kernel_points, smaller_points
@@ -101,7 +102,7 @@ class Runs:
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._fresh = replay.fresh_modules(program, compared=True)
+        self._fresh = fresh_modules(program, compared=True)
         self._read = translator_of(program).size
         self._named: Named = {}
         self._branches = len(graph_modules(program.graph_module)) > 1

@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -19,24 +18,19 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager.copies import copied, copied_state
+from shapeproof.export.explore.beside_eager.copies import copied
 from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
+from shapeproof.export.explore.beside_eager.forms import Form, forms_of
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
-from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_without_data
-from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
-from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors, sizes_as_tuples
 from shapeproof.export.source.errors import led_to, raised_by_sizes, raised_by_user
-from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
-from shapeproof.export.trace.traced import env_of, left_in
-from shapeproof.export.trace.trial import Trial
 from shapeproof.wording import with_kind
 
 SEED = 20_011
@@ -71,58 +65,6 @@ class Replay:
     def sentence(self) -> str:
         """Describe the result in words."""
         return f"{'' if self.agrees else self.form}{self.relation.value}: {self.text}"
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A form in which a program is run.
-
-    Attributes:
-        fresh: returns a callable of the program in its state before any call; the same one while it is in that state.
-        name: a description of the form, empty for the program itself.
-        left: what the model left in its inputs when it was traced, and the program does not leave there.
-        relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
-    """
-
-    fresh: Callable[[], Callable[..., Any]]
-    name: str = ""
-    left: Left = field(default_factory=Left)
-    relaid: bool = False
-
-
-def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
-    """Return the program, and its decomposed form where the graph can observe the difference.
-
-    A program that torch cannot decompose (for every size, or at all) is run only in its own form.
-    """
-    if program is None:
-        raise ValueError("there is no program to run")
-    left = left_in(program)
-    found = [Form(fresh_modules(program), left=left)]
-    if observes_aliasing(program.graph):
-        with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
-            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left, relaid=True))
-    return found
-
-
-def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Decompose a program into functional core operators, as consumers do."""
-    with quiet(), asking(program, without_specializing):
-        return torch.export.ExportedProgram.run_decompositions(program)  # type: ignore[no-any-return]
-
-
-@contextlib.contextmanager
-def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial]) -> Iterator[Trial | None]:
-    """Inside this block, questions go to another trial, which is about another form of the program.
-
-    Yields that trial, or None if nothing was traced with symbolic sizes.
-    """
-    env = env_of(program)
-    if env is None:
-        yield None
-        return
-    with replaced(env, trial=other(env.trial)):
-        yield env.trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +221,7 @@ class Eager:
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
         alone = Eager(self.mod, self.inputs)  # these forms are not asked for again
-        return not observes_aliasing(program.graph) or alone.compare(forms(program), point).agrees
+        return not observes_aliasing(program.graph) or alone.compare(forms_of(program), point).agrees
 
 
 class Pair:
@@ -428,45 +370,6 @@ def _seed() -> None:
     """Seed the generators of all devices. Without an accelerator, skip torch's queues for them, which format stacks."""
     seed = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
     seed(SEED)
-
-
-def fresh_modules(program: torch.export.ExportedProgram, *, compared: bool = False) -> Callable[[], torch.nn.Module]:
-    """Return a factory of callables; each starts from the program's initial state and shares none with the model.
-
-    An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves. `compared`: the caller compares the operands of custom operators that claim not to write.
-    """
-    module = module_of(program)
-    if not nodes.mutates(module.graph):
-        with quiet():
-            only = copied_state(module)
-        return lambda: only
-    watching = nodes.counts_writes(module, compared=compared)
-    last: list[tuple[torch.nn.Module, list[int | None]]] = []
-
-    def fresh() -> torch.nn.Module:
-        if not (watching and last and None not in last[0][1] and _writes(last[0][0]) == last[0][1]):
-            with quiet():
-                made = copied_state(module)
-            last[:] = [(made, _writes(made))]
-        return last[0][0]
-
-    return fresh
-
-
-def _writes(module: torch.nn.Module) -> list[int | None]:
-    """Return how often each tensor of a module was written into."""
-    held = (each for part in module.modules() for each in vars(part).values())
-    state = itertools.chain(module.parameters(), module.buffers(), held)
-    return [writes(each) for each in state if isinstance(each, torch.Tensor)]
-
-
-def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """Return the program as a module, without torch's guards on its inputs."""
-    with quiet():
-        module = program.module(check_guards=False)
-    module.meta = {}  # torch.export.unflatten leaves a module there, which cannot be copied
-    return module
 
 
 def unequal(want: Any, got: Any) -> str | None:

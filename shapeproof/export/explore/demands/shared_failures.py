@@ -22,6 +22,7 @@ from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.forms import fresh_modules
 from shapeproof.export.explore.beside_eager.kernels import Known, Walk
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, SharedFailure
@@ -62,7 +63,7 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
     ]
     if not by_node and not checks:
         return ()
-    fresh, seen = replay.fresh_modules(program), dict[Formula, SharedFailure]()
+    fresh, seen = fresh_modules(program), dict[Formula, SharedFailure]()
     for args, kwargs in _made_up(eager.inputs, found.start):
         if len(seen) == len(by_node) + len(checks):
             break
