@@ -32,6 +32,7 @@ _HIDDEN = {
     "is_coalesced": "whether a sparse tensor is coalesced (call `coalesce()`)",
     "_version": "how often a tensor was written into",
     "data_ptr": "where a tensor lies in memory",
+    **dict.fromkeys(("untyped_storage", "_typed_storage", "storage"), "the storage of a tensor"),
 }
 _FACTORIES = {f"sparse_{layout}_tensor" for layout in ("csr", "csc", "bsr", "bsc", "compressed")}
 
