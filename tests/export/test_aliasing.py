@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim
 from torch.nn import functional
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export, load_regions
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.graph.aliasing import observes_aliasing
@@ -191,3 +192,54 @@ def test_a_dropout_that_gives_its_operand_is_one_that_shares():
     assert report.status == "proved"
     for program in (report.program, report.program.run_decompositions()):
         assert torch.equal(program.module()(x), x * 2 + 1)
+
+
+def written_beside_a_body(x):
+    with torch.no_grad():
+        y = x.t().reshape(-1)
+    y.add_(1)
+    return x * 2
+
+
+def test_a_write_into_what_a_body_shares_or_copies_is_seen():
+    report = check(model(written_beside_a_body), (torch.randn(3, 4),), dynamic_shapes={"x": {0: N}})
+    assert report.status == "refuted"
+    assert report.diagnostics[0].witness == {"x.shape[0]": 1}
+
+
+@pytest.mark.parametrize(
+    ("copy", "asked"),
+    [
+        (torch.Tensor.contiguous, lambda y, x: y is x),
+        (torch.Tensor.contiguous, lambda y, x: id(y) == id(x)),
+        (torch.ravel, lambda y, x: torch._C._is_alias_of(x, y)),
+        *itertools.product(
+            (torch.Tensor.contiguous, torch.flatten, lambda x: x.reshape(-1)),
+            (lambda y, _: y._base is not None, lambda y, _: y._is_view()),
+        ),
+    ],
+)
+def test_a_model_that_asks_what_shares_is_not_proved_from_one_answer(copy, asked):
+    """The answer makes a difference at no corner of the domain: no run beside eager shows it."""
+
+    def forward(x):
+        z = x.t()
+        shares = asked(copy(z), z)
+        return x * ((500 - x.shape[1]) * (x.shape[1] // 400)) if shares else x * 0
+
+    shapes = {"x": {0: Dim("n", min=1, max=4000), 1: Dim("m", min=2, max=500)}}
+    assert check(model(forward), (torch.ones(4, 4),), dynamic_shapes=shapes).status != "proved"
+
+
+@pytest.mark.parametrize(
+    "storage", [torch.Tensor.untyped_storage, torch.Tensor.storage], ids=lambda read: read.__name__
+)
+def test_a_storage_that_a_model_reads_is_refused(storage):
+    """The storages of all fakes lie at 0. Torch's own functions read them, too: torch.cond does."""
+
+    def forward(x):
+        y = torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x + 1, [x])
+        return x + 1 if storage(y).data_ptr() == storage(x).data_ptr() else x
+
+    with pytest.raises(UsageError, match="the model reads the storage of a tensor"):
+        check(model(forward), (torch.ones(4, 4),), dynamic_shapes={"x": {0: N}})

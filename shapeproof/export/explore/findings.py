@@ -138,14 +138,15 @@ class Traced:
     def doubtful(self) -> bool:
         """True if decisions that were discharged where they were made may matter after all.
 
-        They matter if code reads strides that were ignored. They also matter if code mutates where an operator either
-        shares with its operand or copies it: the tensor remembers which of the two happened, so a rerun of the operator
-        does not ask again.
+        They matter if code reads strides that were ignored. They also matter if code mutates, or asks what is what
+        (`y is x`, `y._base`), where an operator either shares with its operand or copies it: the tensor remembers which
+        of the two happened, so a rerun of the operator does not ask again.
         """
         if self.trial.doubtful or self.program is None:
             return self.trial.doubtful
         graph = self.program.graph
-        return (self.trial.ignores_layouts and observes_aliasing(graph)) or hides_a_write(graph)
+        asked = self.trial.tells_aliases
+        return (self.trial.ignores_layouts and observes_aliasing(graph, asked=asked)) or hides_a_write(graph)
 
 
 @dataclass(slots=True)

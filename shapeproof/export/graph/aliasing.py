@@ -15,21 +15,34 @@ import torch
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.shim.trees import leaves
+from shapeproof.export.shim.trees import graph_modules, leaves
 
 
-def observes_aliasing(graph: torch.fx.Graph) -> bool:
-    """True if the graph can observe whether some operator shared storage or copied.
+def observes_aliasing(graph: torch.fx.Graph, *, asked: bool = False) -> bool:
+    """True if the graph can observe whether some operator shared storage or copied; if `asked`, its model can.
 
-    The body of a higher-order operator is not analysed: a body that mutates anything counts as an observer.
+    The body of a higher-order operator is not analysed: a body that mutates anything counts as an observer, and so does
+    a graph that mutates anything beside a body with such an operator.
     """
     if any(map(nodes.body_writes, graph.find_nodes(op="get_attr"))):
         return True
+    if asked and (_may_share(graph) or _may_share_inside(graph)):
+        return True
     writes = {index: found for index, node in enumerate(graph.nodes) if (found := nodes.changed_operands(node))}
-    if not writes:
-        return False
+    if not writes or _may_share_inside(graph):
+        return bool(writes)
     watched = _Watched(graph, writes)
     return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if known_of(node.target).alias_or_copy)
+
+
+def _may_share(graph: torch.fx.Graph) -> bool:
+    return any(known_of(node.target).alias_or_copy for node in graph.nodes)
+
+
+def _may_share_inside(graph: torch.fx.Graph) -> bool:
+    """True if the body of a higher-order operator has an operator that shares or copies."""
+    bodies = graph_modules(graph.owning_module) if graph.owning_module is not None else []
+    return any(_may_share(body.graph) for body in bodies if body.graph is not graph)
 
 
 def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:

@@ -59,6 +59,20 @@ BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
 """Functions of torch whose bodies dynamo traces, where the mode sees no calls."""
 
 
+IDENTITY = "is"
+"""Stands for a name: the code asks if two objects are one."""
+_TELLING = frozenset({IDENTITY, "id", "_is_alias_of", "_base", "_is_view"})
+
+
+def tells_aliases(names: Collection[str]) -> bool:
+    """True if a model's code, by the names in it, may ask if a tensor is another one or shares its storage.
+
+    >>> tells_aliases({"relu", "_base"}), tells_aliases({"relu"})
+    (True, False)
+    """
+    return not _TELLING.isdisjoint(names)
+
+
 def read_in_bodies(names: Collection[str]) -> set[str]:
     """Return the properties that the bodies of a model's torch.cond may read, by the names in its code.
 

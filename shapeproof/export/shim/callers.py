@@ -29,6 +29,7 @@ _BODIES = str(Path(TORCH) / "_higher_order_ops")
 _TRACER = tuple(str(Path(TORCH) / name) for name in ("export", "_export", "fx", "_subclasses", "_functorch", "_dynamo"))
 """The folders of torch's tracer, which records what it reads of a tensor but does not branch on it."""
 _HELPERS = str(Path(TORCH) / "_prims_common")
+_OF_A_TENSOR = tuple(str(Path(TORCH) / name) for name in ("_tensor.py", "overrides.py"))
 _FAKE_INPUTS = str(Path(TORCH) / "_subclasses" / "meta_utils.py")
 _OF_A_NODE = shape_prop._extract_tensor_metadata.__code__
 _LOOP = while_loop_fake_tensor_mode.__code__
@@ -131,3 +132,11 @@ def read_by_the_model() -> bool:
     codes = (frame.f_code for frame in outwards() if frame.f_code.co_name != "__torch_function__")
     asking = next((code.co_filename for code in codes if not code.co_filename.startswith((OURS, _HELPERS))), None)
     return asking is not None and not asking.startswith(_TRACER)
+
+
+def read_beside_torch() -> bool:
+    """True if neither torch, apart from a tensor's own methods, nor shapeproof makes the call that a mode sees."""
+    codes = itertools.dropwhile(lambda code: code.co_name != "__torch_function__", (f.f_code for f in outwards()))
+    files = (code.co_filename for code in codes if code.co_name != "__torch_function__")
+    asking = next((file for file in files if not file.startswith(_OF_A_TENSOR)), None)
+    return asking is not None and not asking.startswith((TORCH, OURS))

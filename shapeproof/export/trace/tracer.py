@@ -39,6 +39,7 @@ from shapeproof.export.ops.properties import (
     acts_on_layout,
     properties_read,
     read_in_bodies,
+    tells_aliases,
     tensor_of,
 )
 from shapeproof.export.shim.autograd import has_own_backward
@@ -256,6 +257,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         code_deferred(),
     ):
         env.trial.reads |= read_in_bodies(names)
+        env.trial.tells_aliases = tells_aliases(names)
         try:
             yield
         finally:

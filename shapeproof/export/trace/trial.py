@@ -127,6 +127,8 @@ class Trial:
         """The sizes of the tensors whose layout the model reads."""
         self.passed_over = False
         """True if rules gave results: their strides equal eager's except for strides that reach no element."""
+        self.tells_aliases = False
+        """True if the model's code may ask, beside its operators, if a tensor is another one or shares its storage."""
         self.doubtful = False
         """True if forgotten decisions may make a difference after all."""
         self.raising: Raisings = dict(raising or {})

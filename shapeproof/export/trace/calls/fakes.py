@@ -20,7 +20,7 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import product
 from shapeproof.export.ops.layouts import Size
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.callers import read_by_the_model
+from shapeproof.export.shim.callers import read_beside_torch, read_by_the_model
 from shapeproof.export.shim.numbers.symbols import PLAIN, data_symbols
 from shapeproof.export.shim.trees import map_all
 from shapeproof.export.source.frames import place
@@ -33,6 +33,8 @@ _HIDDEN = {
     "_version": "how often a tensor was written into",
     "data_ptr": "where a tensor lies in memory",
 }
+_STORAGES = {"untyped_storage", "_typed_storage", "storage"}
+"""Torch's own functions read these, too, and keep no number."""
 _FACTORIES = {f"sparse_{layout}_tensor" for layout in ("csr", "csc", "bsr", "bsc", "compressed")}
 
 
@@ -122,8 +124,10 @@ def refuse_hidden(func: Any) -> None:
             line.
     """
     name = _name(func)
-    if name in _HIDDEN and read_by_the_model():
-        raise UsageError(f"the model reads {_HIDDEN[name]}{_where()}: a program would keep the number of the trace")
+    storage = "the storage of a tensor" if name in _STORAGES and read_beside_torch() else None
+    hidden = _HIDDEN[name] if name in _HIDDEN and read_by_the_model() else storage
+    if hidden is not None:
+        raise UsageError(f"the model reads {hidden}{_where()}: a program would keep the number of the trace")
     if name in _FACTORIES:
         raise UsageError(f"torch cannot trace `{name}`{_where()}: make the tensor outside the model, or use COO")
     if name.startswith(("nested", "_nested")):

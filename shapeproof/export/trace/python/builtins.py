@@ -24,14 +24,21 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.ops.properties import BRANCHING
+from shapeproof.export.ops.properties import BRANCHING, IDENTITY
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.python.remembering import ABSENT, Remembered, assign
-from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
+from shapeproof.export.trace.python.rewriting import (
+    EXCEPT,
+    assigned,
+    catches,
+    compares_objects,
+    global_names,
+    rewritten,
+)
 from shapeproof.export.trace.python.users_functions import users_functions
 from shapeproof.export.trace.python.whether_traced import Compiler
 
@@ -215,7 +222,7 @@ class _Rewriting:
         self._seen[function] = None
         code = function.__code__
         names = global_names(code)
-        self.names |= names
+        self.names |= names | ({IDENTITY} if compares_objects(code) else set())
         scope = function.__globals__
         self._reach(scope, names)
         for name in assigned(code):

@@ -54,6 +54,22 @@ def assigned(code: CodeType) -> frozenset[str]:
     return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
 
 
+@functools.cache
+def compares_objects(code: CodeType) -> bool:
+    """True if a function, or one defined in it, asks if two objects are one: `y is x`, not `y is None`.
+
+    >>> compares_objects((lambda x, y: x is y).__code__), compares_objects((lambda x: x is None).__code__)
+    (True, False)
+    """
+    asking = (each for each in _codes(code) if _has(each, "IS_OP"))
+    pairs = itertools.chain.from_iterable(itertools.pairwise(dis.get_instructions(each)) for each in asking)
+    return any(after.opname == "IS_OP" and step.opname not in _NAMED for step, after in pairs)
+
+
+_NAMED = {"LOAD_CONST", "LOAD_GLOBAL"}
+"""How an operand of `is` is loaded that no operator has made: a constant, or a class."""
+
+
 def _has(code: CodeType, opname: str) -> bool:
     """False if a code has no such instruction; reading the bytes takes a hundredth of the time of `dis`."""
     return dis.opmap[opname] in code.co_code[::2]
