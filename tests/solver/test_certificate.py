@@ -292,7 +292,7 @@ def test_a_budget_that_is_too_small_leaves_claims_unknown_and_says_so(path):
 
 
 def test_a_certificate_has_every_step_while_the_run_is_still_open(path, tmp_path):
-    """The fault: facts of the same formulas share what they have learned, and a state learned before makes no claims."""
+    """The fault: facts of the same formulas share a state, and one learned before makes no claims."""
     with one_ledger() as ledger:
         known = Facts(budget=Subject([]).budget)
         for fact in ("h % 4 == 0", "h >= 5"):
