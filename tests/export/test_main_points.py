@@ -123,4 +123,5 @@ def test_a_disagreement_of_a_second_call_is_not_one_of_the_first():
 
     assert eager.compare([form := Form(fresh)], point).agrees
     assert not eager.compare_second_calls([form], point).agrees
+    assert not eager.compare_second_calls([form], point).agrees, "asked again, it is the second call again"
     assert eager.compare([form], point).agrees

@@ -249,7 +249,9 @@ class Eager:
             if not found.agrees:
                 return found
             pairs.append(pair)
-        self.called.setdefault(tuple(map(id, programs)), (dict(point), pairs))
+        which = tuple(map(id, programs))
+        if which not in self.called_twice:
+            self.called.setdefault(which, (dict(point), pairs))
         return found
 
     def compare_second_calls(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
@@ -261,15 +263,15 @@ class Eager:
         found, which = self.compare(programs, point), tuple(map(id, programs))
         if found.relation is not Relation.SAME or which in self.called_twice:
             return found
-        if self.called[which][0] != point:
-            del self.called[which]
+        at, pairs = self.called.pop(which, ({}, []))
+        if at != point or not pairs:
             if not (found := self._compare(programs, point)).agrees:
                 return found
-        for pair in self.called[which][1]:
+            _, pairs = self.called.pop(which)
+        for pair in pairs:
             if not (found := pair.call()).agrees:
                 return found
         self.called_twice.add(which)
-        self.called[which] = {}, []
         return found
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
