@@ -21,6 +21,7 @@ from shapeproof.constraints.terms import constant
 from shapeproof.constraints.work import OutOfWork, charge, current_meter
 from shapeproof.solver.budget import Allowance, Budget, current_allowance, spending, until_spent
 from shapeproof.solver.history import BEGINNING, History
+from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.learning import absorb
 from shapeproof.solver.learned.reduction import Expression, Reducer, substitute
@@ -148,7 +149,7 @@ class Facts:
         self.budget = budget or Budget()
         self.ledger = ledger or current_ledger()
         told = tuple(formulas)
-        key, begun = (Facts, told, self.budget), self.ledger.memo
+        key, begun = (Facts, told, self.budget), {} if audit.listening() else self.ledger.memo
         if key not in begun:
             begun[key] = _State().then(list(told), self.budget)
         self._state: _State = begun[key]

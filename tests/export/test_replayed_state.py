@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 
 import pytest
 import torch
@@ -11,8 +12,8 @@ from torch.export import Dim
 from shapeproof.export import check, export
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.copies import _is_copied_by_state, copied, parameters_copied_once
-from shapeproof.export.explore.beside_eager.forms import forms_of, fresh_modules
-from shapeproof.export.explore.beside_eager.replay import Eager
+from shapeproof.export.explore.beside_eager.forms import Form, forms_of, fresh_modules
+from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.shim.storages import is_copied_when_written
 
 
@@ -241,6 +242,103 @@ def test_what_a_second_call_does_otherwise_is_seen(model, shapes):
     mod.most = 1
     report = check(mod, (torch.randn(2, 3),), dynamic_shapes=shapes)
     assert (report.status, report.diagnostics[0].id) == ("refuted", "replay")
+
+
+class Memory:
+    """What holds anything for a model, out of the sight of torch."""
+
+    def __init__(self):
+        self.last = None
+
+
+class HoldsAnObject(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.memory = Memory()
+
+    def forward(self, x):
+        repeated = self.memory.last == x.shape[0]
+        self.memory.last = x.shape[0]
+        return x * 2 if repeated else x
+
+
+class HoldsADeque(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sizes = deque([None], maxlen=1)
+
+    def forward(self, x):
+        repeated = self.sizes[0] == x.shape[0]
+        self.sizes.append(x.shape[0])
+        return x * 2 if repeated else x
+
+
+class HoldsNestedContainers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = ({"sizes": [{"last": None}]},)
+
+    def forward(self, x):
+        cache = self.cache[0]["sizes"][0]
+        repeated = cache["last"] == x.shape[0]
+        cache["last"] = x.shape[0]
+        return x * 2 if repeated else x
+
+
+class HoldsATensorInAnObject(HoldsAnObject):
+    def forward(self, x):
+        repeated = self.memory.last is not None and self.memory.last.shape == x.shape
+        self.memory.last = x.clone()
+        return x * 2 if repeated else x
+
+
+class HoldsBytes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = [bytearray(8)]
+
+    def forward(self, x):
+        seen = self.seen[0]
+        repeated = seen[x.shape[0] % 8]
+        seen[x.shape[0] % 8] = 1
+        return x * 2 if repeated else x
+
+
+@pytest.mark.parametrize(
+    "model", [HoldsAnObject, HoldsADeque, HoldsNestedContainers, HoldsATensorInAnObject, HoldsBytes]
+)
+def test_what_a_model_remembers_of_a_size_is_seen_when_the_size_comes_again(model):
+    """The fault: the second call was one at another size, if the model looked unchanged: these were proved."""
+    report = check(model(), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=30)},))
+    assert (report.status, report.diagnostics[0].id) == ("refuted", "replay")
+
+
+class ServesZerosOnce(torch.nn.Module):
+    """It takes zeros alone, and its second call gives other results."""
+
+    def __init__(self):
+        super().__init__()
+        self.memory = Memory()
+
+    def forward(self, x):
+        if x.any():
+            raise ValueError("zeros alone")
+        again = self.memory.last is not None
+        self.memory.last = True
+        return x + 1 if again else x
+
+
+def test_a_second_call_has_the_inputs_on_which_the_first_served():
+    """The fault: where both raised on the data that were drawn, the second call raised on them again, and agreed."""
+
+    def fixed(x):
+        return ServesZerosOnce()(x)
+
+    mod = ServesZerosOnce()
+    eager = Eager(mod, declare(mod, (torch.full((3,), 7),), None, {"x": {}}))
+    form = Form(lambda: fixed)
+    assert eager.compare([form], {}).relation is Relation.SAME
+    assert not eager.compare_second_calls([form], {}).agrees
 
 
 class Remembers(torch.nn.Module):

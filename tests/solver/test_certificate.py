@@ -289,3 +289,15 @@ def test_a_budget_that_is_too_small_leaves_claims_unknown_and_says_so(path):
         decide(parse("x//b <= y//b"), Facts([parse("x <= y"), parse("b >= 1")]))
     counts = write_certificate(Subject(ledger.entries, budget=Budget(rlimit=1)), path)
     assert counts["unknown"] >= 1
+
+
+def test_a_certificate_has_every_step_while_the_run_is_still_open(path, tmp_path):
+    """The fault: facts of the same formulas share a state, and one learned before makes no claims."""
+    with one_ledger() as ledger:
+        known = Facts(budget=Subject([]).budget)
+        for fact in ("h % 4 == 0", "h >= 5"):
+            known.learn(parse(fact))
+        decide(parse("h >= 8"), known)
+        subject = Subject(list(ledger.entries))
+        within = write_certificate(subject, path)
+    assert within == write_certificate(subject, tmp_path / "later.smt2")

@@ -143,6 +143,11 @@ def auditing() -> Iterator[Auditor]:
         _listening.reset(token)
 
 
+def listening() -> bool:
+    """True inside of `auditing`: facts are to be learned again there, since a state learned before makes no claims."""
+    return _listening.get() is not None
+
+
 def note(rule: str, known: Knowledge, statement: Formula) -> None:
     """Claim that the statement follows from what is known."""
     auditor = _listening.get()

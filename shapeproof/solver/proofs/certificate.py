@@ -95,9 +95,9 @@ def write_certificate(
 
 def _claims(subject: Subject, progress: Callable[[str], None]) -> Auditor:
     """Return the proofs of the run, each after the claims of the cheap steps for the same question."""
-    nothing = Facts(budget=subject.budget)
     chosen = list(_distinct(subject.entries))
     with auditing() as auditor:
+        nothing = Facts(budget=subject.budget)
         for done, entry in enumerate(chosen, 1):
             known = nothing.assuming(*entry.facts.formulas)  # learned again: the auditor records every step
             decide(entry.formula, known)

@@ -57,8 +57,8 @@ class Disagreement:
 def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disagreement | None:
     """Return the first point of a domain at which the program differs from eager.
 
-    The two have already been compared at the start of the exploration. One of the runs calls the same copies a second
-    time: that shows what a first call leaves in the model.
+    The two have already been compared at the start of the exploration. At the end the same copies are called a second
+    time there: that shows what a first call leaves in the model.
     """
     if found.disagreement is not None:
         return Disagreement(found.start, found.disagreement)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -114,9 +113,9 @@ class Eager:
     made: dict[Any, _Made] = field(default_factory=dict, repr=False, compare=False)
     """The replays so far. Each would be the same again: every run begins with the same copies and random numbers."""
     called: dict[Any, tuple[dict[str, int], list[Pair]]] = field(default_factory=dict, repr=False, compare=False)
-    """By programs, what has been called once: the point, and the copies as that call left them."""
+    """By programs, the first point at which they agreed with eager, and the copies as that call left them."""
     called_twice: set[Any] = field(default_factory=set, repr=False, compare=False)
-    """The programs of which copies have been called twice, and agreed with eager both times."""
+    """The programs of which copies have been called twice at a point, and agreed with eager both times."""
     failed: dict[Any, _Failure] = field(default_factory=dict, repr=False, compare=False)
     """What eager raised so far; it would be the same again."""
     rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
@@ -181,39 +180,38 @@ class Eager:
         return self.made[key].result
 
     def _compare(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
-        """The second run calls the copies of the first, where that left them as they were; fresh ones if it differs."""
         inputs, found = self.inputs.at(point, filled=True), Replay(Relation.SAME)
-        which = tuple(map(id, programs))
-        _, again = self.called.get(which, ({}, []))
-        if again and self.inputs.elements(point) > 0 and all(each.is_as_it_was for each in again):
-            del self.called[which]
-            if all(each.call(*inputs).relation is Relation.SAME for each in again):
-                self.called_twice.add(which)
-                return found
-        pairs = [Pair(self.mod, each) for each in programs]
-        for pair in pairs:
-            found = pair.call(*inputs)
+        pairs = []
+        for form in programs:
+            pair = Pair(self.mod, form, inputs)
+            found = pair.call()
             if found.relation is Relation.BOTH_RAISE:
-                found = Pair(self.mod, pair.form).call(*map_integers(*inputs, torch.zeros_like))
+                pair = Pair(self.mod, form, map_integers(*inputs, torch.zeros_like))
+                found = pair.call()
             if not found.agrees:
                 return found
-        if found.relation is Relation.SAME and which not in self.called_twice:
+            pairs.append(pair)
+        which = tuple(map(id, programs))
+        if which not in self.called_twice:
             self.called.setdefault(which, (dict(point), pairs))
         return found
 
     def compare_second_calls(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
-        """Call copies twice at a point, unless some have been called twice, and return the first disagreement."""
+        """Call copies a second time on the inputs of a point, and return the first disagreement.
+
+        The same inputs are given again: what a model remembers of a call may matter at the same sizes alone, and no
+        look at the model shows all that it remembers.
+        """
         found, which = self.compare(programs, point), tuple(map(id, programs))
         if found.relation is not Relation.SAME or which in self.called_twice:
             return found
-        inputs = self.inputs.at(point, filled=True)
         at, pairs = self.called.pop(which, ({}, []))
         if at != point or not pairs:
-            pairs = [Pair(self.mod, each) for each in programs]
-            for pair in pairs:
-                pair.call(*inputs)
+            if not (found := self._compare(programs, point)).agrees:
+                return found
+            _, pairs = self.called.pop(which)
         for pair in pairs:
-            if not (found := pair.call_again(*inputs)).agrees:
+            if not (found := pair.call()).agrees:
                 return found
         self.called_twice.add(which)
         return found
@@ -225,42 +223,23 @@ class Eager:
 
 
 class Pair:
-    """A copy of the model and a form of the program, each in the state in which its own calls left it."""
+    """A copy of the model and a form of the program, each in the state in which its calls on some inputs left it."""
 
-    def __init__(self, mod: torch.nn.Module, form: Form) -> None:
-        self.form = form
+    def __init__(self, mod: torch.nn.Module, form: Form, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        self._form, self._inputs = form, inputs
         self._eager, self._exported = copied(mod), form.fresh()
-        self._held = _held(self._eager)
-        self._changed = False
         self._got: _Run | None = None
 
-    @property
-    def is_as_it_was(self) -> bool:
-        """True if neither has changed by its calls, as far as tensors, attributes and containers of the model show."""
-        now = _held(self._eager)
-        return not self._changed and len(now) == len(self._held) and all(map(operator.is_, now, self._held))
+    def call(self) -> Replay:
+        """Call both. Mutations of the inputs are compared as results.
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
-        """Call both on these inputs. Mutations of the inputs are compared as results."""
-        self._got = None
-        return self.call_again(args, kwargs)
-
-    def call_again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
-        """Call both on the inputs of the last call; a program in its first state gives the same results again."""
+        A program that is in its first state again gives its first results again: it is not called again.
+        """
         with refusing_crashes(self._exported):
-            want = _run_apart(self._eager, args, kwargs)
-            if self._got is None or self.form.fresh() is not self._exported:
-                self._got = _run_apart(self._exported, args, kwargs)
-        self._changed |= bool(want.changed | self._got.changed)
-        return replace(_compared(self._eager, want, self._got, self.form), form=self.form.name)
-
-
-def _held(module: torch.nn.Module) -> list[Any]:
-    """Return the attributes of a model and of its parts, and what those hold that are containers."""
-    attributes = [each for part in module.modules() for each in vars(part).values()]
-    dicts = (each for held in attributes if isinstance(held, dict) for each in held.values())
-    others = (each for held in attributes if isinstance(held, list | set | tuple) for each in held)
-    return [*attributes, *dicts, *others]
+            want = _run_apart(self._eager, *self._inputs)
+            if self._got is None or self._form.fresh() is not self._exported:
+                self._got = _run_apart(self._exported, *self._inputs)
+        return replace(_compared(self._eager, want, self._got, self._form), form=self._form.name)
 
 
 @dataclass(frozen=True, slots=True)
