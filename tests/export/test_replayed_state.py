@@ -105,7 +105,7 @@ def test_two_calls_of_a_program_that_is_as_it_was_are_one(made, runs):
     inputs = declare(mod, (torch.ones(3, 4),), None, {"x": {}})
     (form,) = [each for each in forms_of(program_of(mod)) if not each.name]
     form.fresh().register_forward_hook(lambda *_: ran.append(1))
-    Eager(mod, inputs).compare_second_calls([form], {})
+    Eager(mod, inputs).compare([form], {}, calls=2)
     assert len(ran) == runs
 
 
@@ -236,7 +236,7 @@ class CountsItsCalls(torch.nn.Module):
 @pytest.mark.parametrize("model", [CountsGlobally, CountsItsCalls])
 @pytest.mark.parametrize("shapes", [None, ({0: Dim("n", min=0, max=6)},)])
 def test_what_a_second_call_does_otherwise_is_seen(model, shapes):
-    """Copies share globals, and not attributes; where no other size is run, the example is run again."""
+    """Copies share globals, and not attributes."""
     CALLS.clear()
     mod = model()
     mod.most = 1
@@ -338,7 +338,7 @@ def test_a_second_call_has_the_inputs_on_which_the_first_served():
     eager = Eager(mod, declare(mod, (torch.full((3,), 7),), None, {"x": {}}))
     form = Form(lambda: fixed)
     assert eager.compare([form], {}).relation is Relation.SAME
-    assert not eager.compare_second_calls([form], {}).agrees
+    assert not eager.compare([form], {}, calls=2).agrees
 
 
 class Remembers(torch.nn.Module):
@@ -356,7 +356,7 @@ class Remembers(torch.nn.Module):
         return x * 2
 
 
-def test_a_run_is_a_first_call_where_the_calls_before_it_left_anything():
+def test_every_run_at_another_size_is_a_first_call():
     mod = Remembers(held=[False])
     report = check(mod, (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=6)},))
     assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[0]": 1})

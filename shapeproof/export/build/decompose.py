@@ -130,8 +130,8 @@ class TakenApart:
             sizes = values_text(dict(sorted(point.items())), self.inputs.user_names)
             self._judge(replay.Eager(whole, self.inputs).compare([form], point), step.decision, f"at {sizes}")
         for step in trial.data_steps:
-            for inputs in self._data(trial.point):
-                self._judge(replay.Pair(whole, form, inputs).call(), step.decision, "on other data")
+            for args, kwargs in self._data(trial.point):
+                self._judge(replay.compare_on(whole, form, args, kwargs, 1), step.decision, "on other data")
 
     def _judge(self, found: replay.Replay, decision: Decision, where: str) -> None:
         if not found.agrees:

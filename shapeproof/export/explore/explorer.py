@@ -132,7 +132,7 @@ class Explorer:
         found = Exploration(main, forms_of(main.program), start)
         found.narrowings, found.settled_for = list(self._main.adopted), self._main.settled_for
         self._cut = replace(self._cut, adopted=tuple(each.requirement for each in found.narrowings))
-        found.disagreement = self.judge.disagreement(found.forms, found.start)
+        found.disagreement = self.judge.disagreement(found.forms, found.start, calls=2)
         if found.disagreement is None or main.trial.branches_on_data:
             self._settle(main, found)
         return found

@@ -104,9 +104,9 @@ class Judge:
         outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
         return Finding(outcome, step.decision, point, wrong.sentence)
 
-    def disagreement(self, forms: Sequence[Form], point: dict[str, int]) -> replay.Replay | None:
+    def disagreement(self, forms: Sequence[Form], point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
-        result = self._eager.compare(forms, point)
+        result = self._eager.compare(forms, point, calls=calls)
         return None if result.agrees else result
 
     def of_trace(self, step: Step, cell: Facts, there: Traced, found: Exploration) -> Finding | None:

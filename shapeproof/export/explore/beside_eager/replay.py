@@ -71,7 +71,12 @@ class _Made:
     """A replay with what it was made of: the programs, and the demands on the data of inputs."""
 
     given: tuple[Any, ...]
+    calls: int
     result: Replay
+
+    def answers(self, calls: int) -> bool:
+        """True if the replay shows what one of so many calls shows."""
+        return self.calls == calls or (self.calls > calls and self.result.relation is Relation.SAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +117,6 @@ class Eager:
     inputs: Inputs
     made: dict[Any, _Made] = field(default_factory=dict, repr=False, compare=False)
     """The replays so far. Each would be the same again: every run begins with the same copies and random numbers."""
-    called: dict[Any, tuple[dict[str, int], list[Pair]]] = field(default_factory=dict, repr=False, compare=False)
-    """By programs, the first point at which they agreed with eager, and the copies as that call left them."""
-    called_twice: set[Any] = field(default_factory=set, repr=False, compare=False)
-    """The programs of which copies have been called twice at a point, and agreed with eager both times."""
     failed: dict[Any, _Failure] = field(default_factory=dict, repr=False, compare=False)
     """What eager raised so far; it would be the same again."""
     rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
@@ -166,80 +167,53 @@ class Eager:
     def _too_large(self, point: Mapping[str, int]) -> bool:
         return point != self.inputs.example and self.inputs.elements(point) > INPUT_ELEMENTS
 
-    def compare(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
+    def compare(self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1) -> Replay:
         """Run eager and each form of the program at a point, and return the first disagreement.
 
-        If both raise because of the chosen data, integers of 0 are tried too.
+        If both raise because of the chosen data, integers of 0 are tried too. The second of two calls shows what a
+        first call leaves in the model.
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
         given = *programs, *self.inputs.demands
         key = (*map(id, given), *sorted(point.items()))
-        if key not in self.made:
-            self.made[key] = _Made(given, self._compare(programs, point))
-        return self.made[key].result
+        made = self.made.get(key)
+        if made is None or not made.answers(calls):
+            made = self.made[key] = _Made(given, calls, self._compare(programs, point, calls))
+        return made.result
 
-    def _compare(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
-        inputs, found = self.inputs.at(point, filled=True), Replay(Relation.SAME)
-        pairs = []
+    def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
+        args, kwargs = self.inputs.at(point, filled=True)
+        found = Replay(Relation.SAME)
         for form in programs:
-            pair = Pair(self.mod, form, inputs)
-            found = pair.call()
+            found = compare_on(self.mod, form, args, kwargs, calls)
             if found.relation is Relation.BOTH_RAISE:
-                pair = Pair(self.mod, form, map_integers(*inputs, torch.zeros_like))
-                found = pair.call()
+                found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
             if not found.agrees:
-                return found
-            pairs.append(pair)
-        which = tuple(map(id, programs))
-        if which not in self.called_twice:
-            self.called.setdefault(which, (dict(point), pairs))
-        return found
-
-    def compare_second_calls(self, programs: Sequence[Form], point: Mapping[str, int]) -> Replay:
-        """Call copies a second time on the inputs of a point, and return the first disagreement.
-
-        The same inputs are given again: what a model remembers of a call may matter at the same sizes alone, and no
-        look at the model shows all that it remembers.
-        """
-        found, which = self.compare(programs, point), tuple(map(id, programs))
-        if found.relation is not Relation.SAME or which in self.called_twice:
-            return found
-        at, pairs = self.called.pop(which, ({}, []))
-        if at != point or not pairs:
-            if not (found := self._compare(programs, point)).agrees:
-                return found
-            _, pairs = self.called.pop(which)
-        for pair in pairs:
-            if not (found := pair.call()).agrees:
-                return found
-        self.called_twice.add(which)
+                break
         return found
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
-        alone = Eager(self.mod, self.inputs)  # these forms are not asked for again
-        return not observes_aliasing(program.graph) or alone.compare(forms_of(program), point).agrees
+        return not observes_aliasing(program.graph) or self.compare(forms_of(program), point).agrees
 
 
-class Pair:
-    """A copy of the model and a form of the program, each in the state in which its calls on some inputs left it."""
+def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
+    """Run both on given inputs. Mutations of the inputs are compared as results.
 
-    def __init__(self, mod: torch.nn.Module, form: Form, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        self._form, self._inputs = form, inputs
-        self._eager, self._exported = copied(mod), form.fresh()
-        self._got: _Run | None = None
-
-    def call(self) -> Replay:
-        """Call both. Mutations of the inputs are compared as results.
-
-        A program that is in its first state again gives its first results again: it is not called again.
-        """
-        with refusing_crashes(self._exported):
-            want = _run_apart(self._eager, *self._inputs)
-            if self._got is None or self._form.fresh() is not self._exported:
-                self._got = _run_apart(self._exported, *self._inputs)
-        return replace(_compared(self._eager, want, self._got, self._form), form=self._form.name)
+    A program that is in its first state again gives its first results again: it is not called again.
+    """
+    eager, exported = copied(mod), form.fresh()
+    found, got = Replay(Relation.SAME), None
+    for _ in range(calls):
+        with refusing_crashes(exported):
+            want = _run_apart(eager, args, kwargs)
+            if got is None or form.fresh() is not exported:
+                got = _run_apart(exported, args, kwargs)
+        found = replace(_compared(eager, want, got, form), form=form.name)
+        if found.relation is not Relation.SAME:
+            break
+    return found
 
 
 @dataclass(frozen=True, slots=True)
