@@ -60,8 +60,8 @@ BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
 
 
 IDENTITY = "is"
-"""Stands for a name: the code asks if two objects are one."""
-_TELLING = frozenset({IDENTITY, "id", "_is_alias_of", "_base", "_is_view"})
+"""Stands for a name: the user's own code asks if two objects are one. Libraries ask that of modules and functions."""
+_TELLING = frozenset({IDENTITY, "_is_alias_of", "_base", "_is_view"})
 
 
 def tells_aliases(names: Collection[str]) -> bool:

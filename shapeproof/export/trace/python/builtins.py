@@ -222,7 +222,8 @@ class _Rewriting:
         self._seen[function] = None
         code = function.__code__
         names = global_names(code)
-        self.names |= names | ({IDENTITY} if compares_objects(code) else set())
+        asks = is_users_file(code.co_filename) and ("id" in names or compares_objects(code))
+        self.names |= names | ({IDENTITY} if asks else set())
         scope = function.__globals__
         self._reach(scope, names)
         for name in assigned(code):
