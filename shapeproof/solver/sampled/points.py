@@ -75,7 +75,7 @@ def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[t
     moves = (
         moved(known, base, name, value)
         for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]
-        for value in sorted({_usual(profile, known, name) for profile in _PROFILES} - {base[name]})
+        for value in sorted({_usual(profile, known, name) for profile in _NUDGES} - {base[name]})
     )
     again = None if settled is None else _redefined(known, {**base, **settled}, set(settled))
     return (each for each in itertools.chain([again], moves) if each is not None)
@@ -197,6 +197,7 @@ _PROFILES: Mapping[str, Callable[[Interval, int], int]] = {
     "near high": lambda within, index: (-1 if within.upper is None else within.upper - 1) - index % 2,
 }
 """Values to which a symbol's range is applied; the range may move them."""
+_NUDGES = ("low", "generic", "high", "near low")
 
 
 def _any(known: Knowledge, name: str, draw: int) -> int:
