@@ -94,3 +94,6 @@ ATTEMPTS = 8
 
 HELD = 10_000
 """The most entries of a container in which functions and state of the model are sought: a larger one is data."""
+
+ONE_THREAD_ELEMENTS = 2**24
+"""The most elements of the example and the model's parameters at which its kernels run on one thread."""

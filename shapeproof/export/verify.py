@@ -46,7 +46,8 @@ from shapeproof.export.report.explain import (
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
 from shapeproof.export.report.remedies import Cause, causes, distinct, helps, offering_split, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
-from shapeproof.export.shim.process.collecting import only_new_garbage
+from shapeproof.export.shim.modules import elements_held
+from shapeproof.export.shim.process.idle_work import few_threads, only_new_garbage
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.python.builtins import found_once
@@ -99,10 +100,16 @@ def verified(  # noqa: PLR0913 - what the user gave
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
     seeds = torch.random.fork_rng(devices=())  # a model may seed
-    with _in_a_sentence(mod, inputs), found_once(mod), parameters_copied_once(), seeds:
+    with _in_a_sentence(mod, inputs), found_once(mod), parameters_copied_once(), few_threads(_elements(task)), seeds:
         report = _reported(task, trace, splitting=splitting)
         report = offering_return(report, task.missed, lambda told: _by_one_program(task, returning(mod, told), inputs))
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
+
+
+def _elements(task: _Task) -> int:
+    """Return the number of elements that a run on inputs such as the given ones reads."""
+    given = max(map(task.inputs.elements, task.inputs.anchors), default=0)
+    return given + elements_held(task.mod)
 
 
 @contextlib.contextmanager

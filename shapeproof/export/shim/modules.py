@@ -22,6 +22,16 @@ def registered(modules: Iterable[torch.nn.Module]) -> list[tuple[dict[str, Any],
     ]
 
 
+def elements_held(module: torch.nn.Module) -> int:
+    """Return the number of elements in the parameters and buffers of a module.
+
+    >>> elements_held(torch.nn.Linear(2, 3))
+    9
+    """
+    held = (*module.parameters(), *module.buffers())
+    return sum(each.numel() for each in held if not torch.nn.parameter.is_lazy(each))
+
+
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     torch.nn.modules.module._global_forward_hooks,
     torch.nn.modules.module._global_forward_pre_hooks,

@@ -2,7 +2,7 @@
 
 one_thread.py      one export at a time
 quiet.py           logs and warnings
-collecting.py      the garbage collector
+idle_work.py       the garbage collector, and threads that wait for each other
 deferred_code.py   the Python code of graphs, generated once
 noted_lines.py     the model's lines with each node, cheaply
 each_call.py       a check before each operator runs; a watch while torch.export runs a model
