@@ -38,6 +38,9 @@ CHECKS_TO_STATE = 4
 EXTENT_POINTS = 32
 """The points at which eager must raise before a condition is reported; a fourth for a check made on every path."""
 
+EXTENT_NODES = 2**13
+"""The most graph nodes that these runs may have together; further conditions are reported as they were found."""
+
 EXTENT_BOX = 2**12
 """A box of at most this many points is sampled evenly; of a larger box, the smallest points are run."""
 
@@ -74,6 +77,9 @@ STAND_IN_GROWTH = 2
 CORNERS = 16
 """The most corners that are run."""
 
+CORNER_WORK = 2**29
+"""The most multiplications that runs at corners may need, together; a corner that would need more is not run."""
+
 LAYOUT_POINTS = 16
 """The most points with sizes of 1 that are run for each tensor whose layout the model reads."""
 
@@ -95,5 +101,5 @@ ATTEMPTS = 8
 HELD = 10_000
 """The most entries of a container in which functions and state of the model are sought: a larger one is data."""
 
-ONE_THREAD_ELEMENTS = 2**24
+ONE_THREAD_ELEMENTS = 2**27
 """The most elements of the example and the model's parameters at which its kernels run on one thread."""

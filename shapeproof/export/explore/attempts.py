@@ -39,6 +39,8 @@ class Attempts:
         """The numbers that the example's data give, if the model branches on them."""
         self.raising: Raisings = {}
         """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
+        self._how: dict[str, bool] = {}
+        """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes."""
         self._trace = trace
         self._progress = progress
 
@@ -51,11 +53,12 @@ class Attempts:
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
             again = self.once(known, point, Where(self.domain.about_data))
             traced = again if again.program is not None else traced
-        if traced.doubtful:
-            traced = self.once(known, point, oblivious, in_place=False)
+        if traced.doubtful and not self._how:
+            self._how = {"in_place": False}
+            traced = self.once(known, point, oblivious)
         return traced
 
-    def once(self, known: Facts, point: dict[str, int], oblivious: Container[Formula] = (), **how: bool) -> Traced:
+    def once(self, known: Facts, point: dict[str, int], oblivious: Container[Formula] = ()) -> Traced:
         """Trace once; the result may be doubtful, or have guessed a number from data."""
         self.made += 1
         self._progress(f"tracing at {self.sizes.describe(point)}")
@@ -68,7 +71,7 @@ class Attempts:
             raising=self.raising,
         )
         try:
-            return Traced(trial, self._trace(trial, **how))
+            return Traced(trial, self._trace(trial, **self._how))
         except Exception as error:  # noqa: BLE001 - the caller judges what stopped the trace
             return Traced(trial, None, error)
         finally:

@@ -194,7 +194,7 @@ class Explorer:
         points = [self._attempts.sizes.smallest(cell), self._attempts.sizes.generic(cell)]
         cheap = [each for each in points if each is not None and self._inputs.elements(each) <= SCOUT_ELEMENTS]
         if len(cheap) == len(points):
-            runs = [self._eager.compare(found.forms, each) for each in cheap]
+            runs = [self.judge.replay(found.forms, each) for each in cheap]
             raising = sum(run.relation is replay.Relation.BOTH_RAISE for run in runs)
             if raising < len(runs) and raising + sum(not run.agrees for run in runs) == len(runs):
                 return True

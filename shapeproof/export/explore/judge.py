@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -14,6 +15,7 @@ from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.metadata import Difference
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, Traced
 from shapeproof.export.limits import SCOUT_ELEMENTS, SMALL_POINTS
+from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
@@ -48,10 +50,12 @@ class Judge:
     def rejects(self, point: dict[str, int]) -> bool:
         """True if the model rejects the sizes of a point, so that a trace there would only raise.
 
-        A model with one size is not run: no two sizes of it are unequal.
+        A model with one size is not run: no two sizes of it are unequal. A large model is run without data first.
         """
         inputs = self._attempts.inputs
         if len(self._attempts.sizes.declared) < 2 or inputs.elements(point) > SCOUT_ELEMENTS:
+            return False
+        if elements_held(self._eager.mod) > SCOUT_ELEMENTS and self._eager.rejection(point) is None:
             return False
         return self._eager.error(point) is not None and self._eager.rejection(point) is not None
 
@@ -106,8 +110,15 @@ class Judge:
 
     def disagreement(self, forms: Sequence[Form], point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
-        result = self._eager.compare(forms, point, calls=calls)
+        result = self.replay(forms, point, calls=calls)
         return None if result.agrees else result
+
+    def replay(self, forms: Sequence[Form], point: dict[str, int], *, calls: int = 1) -> replay.Replay:
+        """Run both at a point; results that differ faintly are different if those at the example do not."""
+        result, example = self._eager.compare(forms, point, calls=calls), self._attempts.inputs.example
+        if not result.is_faint or example is None or self._eager.compare(forms, example).is_faint:
+            return result
+        return replace(result, relation=replay.Relation.DIFFERENT, text="the values differ, all of which are tiny")
 
     def of_trace(self, step: Step, cell: Facts, there: Traced, found: Exploration) -> Finding | None:
         """Return a finding unless the main program serves the traced part of the cell."""

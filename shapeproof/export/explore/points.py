@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
@@ -22,7 +22,9 @@ from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.graph.work import Work
 from shapeproof.export.limits import (
+    CORNER_WORK,
     CORNERS,
     EXTENT_BOX,
     EXTENT_POINTS,
@@ -33,6 +35,7 @@ from shapeproof.export.limits import (
     REPLAY_GROWTH,
     STAND_IN_GROWTH,
 )
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import Expression
@@ -102,9 +105,9 @@ class Fitting:
         most = max(REPLAY_ELEMENTS, growth * self._inputs.elements(self._start))
         return whole if self._inputs.elements(whole) <= most else None
 
-    def among(self, points: Iterable[Found]) -> Iterator[dict[str, int]]:
+    def among(self, points: Iterable[Found], growth: int = REPLAY_GROWTH) -> Iterator[dict[str, int]]:
         """Yield those that fit, completed."""
-        return (whole for point in points if (whole := self.whole(point)) is not None)
+        return (whole for point in points if (whole := self.whole(point, growth)) is not None)
 
     def corners(self, domain: Facts, run: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
         """Yield the points with each size at an end of its range, or as near to it as the domain allows.
@@ -228,23 +231,36 @@ def replay_points(
     `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
     The main program's own point says less than others: what the trace fixed by mistake is right there.
     """
-    fitting = Fitting(inputs, found.start)
+    fitting, affordable = Fitting(inputs, found.start), _affordable(found)
     names = fitting.names
-    for traced in (found.main, *found.served):
-        point = fitting.whole(traced.trial.point, 1 if traced is found.main else REPLAY_GROWTH)
-        if point is not None:
-            yield point
-        elif traced is not found.main:
-            region = traced.trial.region
-            yield failing_point(inputs, f.FALSE, region) or fitting.completed(traced.trial.point)
+    yield from filter(affordable, fitting.among([found.main.trial.point], 1))
+    for traced in found.served:
+        point = fitting.whole(traced.trial.point)
+        yield point or failing_point(inputs, f.FALSE, traced.trial.region) or fitting.completed(traced.trial.point)
     yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
-    yield from fitting.corners(domain, run)
+    yield from filter(affordable, fitting.corners(domain, run))
     yield from fitting.among(_where_laid_otherwise(found, domain))
     yield from fitting.ones(domain)
     given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions treat all sizes alike
     for slice_ in dict.fromkeys((*(step.flipped for step in found.main.trial.harmless), *given)):
         if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
             yield from fitting.among([find(slice_, domain)])
+
+
+def _affordable(found: Exploration) -> Callable[[Point], bool]:
+    """Return what tells of one point after the other whether a run there multiplies too much, after those before it."""
+    program, left = found.main.program, CORNER_WORK
+    work = None if program is None else Work(program.graph, translator_of(program).read)
+
+    def affordable(point: Point) -> bool:
+        nonlocal left
+        needed = 0 if work is None else work.at(point)
+        if needed > left:
+            return False
+        left -= needed
+        return True
+
+    return affordable
 
 
 def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[Found]:

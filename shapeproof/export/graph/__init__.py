@@ -1,6 +1,7 @@
 """Reads and writes traced graphs, without running them.
 
 nodes.py         operators, operands, mutations
+work.py          how much a run multiplies
 aliasing.py      views and shared storage
 rounding.py      operators that amplify a small difference
 readback.py      the assertions of a graph, as formulas

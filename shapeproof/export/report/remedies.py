@@ -129,27 +129,33 @@ def causes(
     A group is represented by an error of eager, else by the failure at the smallest sizes; an undecided finding
     represents a group without failures only. `named` finds the whole condition of a finding; runs are made for it.
     """
-    free, found = list(findings), []
-    for repair in repairs:
-        facts = Facts([*inputs.domain.formulas, repair.formula], inputs.budget)
-        group = [each for each in free if implied(each.requirement, facts) or implied(named(each).requirement, facts)]
+    known = [Facts([*inputs.domain.formulas, repair.formula], inputs.budget) for repair in repairs]
+    groups: list[list[Finding]] = [[] for _ in (*repairs, None)]
+    for finding in findings:
+        settling = _first_implying(finding.requirement, known)
+        if settling is None and repairs:
+            settling = _first_implying(named(finding).requirement, known)
+        groups[-1 if settling is None else settling].append(finding)
+    found, free = [], groups.pop()
+    for group, repair in zip(groups, repairs, strict=True):
         if len(group) > 1:
             found.append(_cause(group, named, repair.formula))
-            free = [each for each in free if each not in group]
-    found += (_cause(group, named) for group in _by_reason(free))
+        else:
+            free += group
+    found += (_cause(group, named) for group in _by_reason(sorted(free, key=findings.index)))
     return [cause for first, cause in sorted(found, key=lambda pair: findings.index(pair[0]))]
+
+
+def _first_implying(formula: Formula, known: Sequence[Facts]) -> int | None:
+    """Return the index of the first facts that imply a formula."""
+    return next((index for index, facts in enumerate(known) if implied(formula, facts)), None)
 
 
 def _cause(
     group: Sequence[Finding], named: Callable[[Finding], Finding], settled_by: Formula = f.TRUE
 ) -> tuple[Finding, Cause]:
-    """Return a group's representative as it was found, and the cause.
-
-    Errors of eager were found at the smallest sizes of their cells; other failures are seen at smaller ones if named.
-    """
+    """Return a group's representative as it was found, and the cause."""
     first = min(group, key=_rank)
-    if first.outcome is Outcome.DIFFERS:
-        first = min(group, key=lambda each: _rank(named(each)))
     return first, Cause(named(first), tuple(each for each in group if each is not first), settled_by)
 
 

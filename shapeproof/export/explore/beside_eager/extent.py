@@ -21,7 +21,7 @@ from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting, spread
-from shapeproof.export.limits import EXTENT_POINTS, SMALL_POINTS
+from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, SMALL_POINTS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
@@ -30,7 +30,7 @@ _EACH = 4
 """Of the points, each fourth is run where a failure does not depend on the path."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Extent:
     """Runs eager, and the program beside it, at sizes that are not much larger than the exploration's first sizes.
 
@@ -43,6 +43,8 @@ class Extent:
     leaving: Callable[[dict[str, int]], Formula | None]
     known: dict[int, tuple[Finding, Finding]] = field(default_factory=dict)
     """Findings by their ids, each with what it was named."""
+    run: int = 0
+    """The nodes of the program in all runs so far; after EXTENT_NODES findings keep the condition they have."""
 
     def named(self, finding: Finding) -> Finding:
         """Return the finding with the whole condition of it, if that is more than its decision."""
@@ -135,5 +137,11 @@ class Extent:
         points = spread(self.domain.assuming(where), fitting.names)
         near = fitting.among(itertools.islice(points, 0, EXTENT_POINTS, each))
         first = next(near, None)
-        run = () if first is None else itertools.chain([first], near)
-        return first is not None and all(map(seen, run))
+        chosen = () if first is None else itertools.chain([first], near)
+        return first is not None and all(self._is_affordable() and seen(point) for point in chosen)
+
+    def _is_affordable(self) -> bool:
+        """True if the program may be run once more."""
+        program = self.found.main.program
+        self.run += 0 if program is None else len(program.graph.nodes)
+        return self.run <= EXTENT_NODES

@@ -19,6 +19,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.copies import copied
 from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
+from shapeproof.export.explore.beside_eager.faint import differ_faintly
 from shapeproof.export.explore.beside_eager.forms import Form, forms_of
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph.aliasing import observes_aliasing
@@ -54,6 +55,8 @@ class Replay:
     relation: Relation
     text: str = ""
     form: str = ""
+    is_faint: bool = False
+    """True if results that count as the same differ as far as such small numbers can."""
 
     @property
     def agrees(self) -> bool:
@@ -189,7 +192,7 @@ class Eager:
             found = compare_on(self.mod, form, args, kwargs, calls)
             if found.relation is Relation.BOTH_RAISE:
                 found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
-            if not found.agrees:
+            if found.is_faint or not found.agrees:
                 break
         return found
 
@@ -266,7 +269,9 @@ def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Repl
     reason = reason or _written_otherwise(want, got)
     if reason is None and not form.relaid:
         reason = laid_otherwise(want.given, leaves(want.result), got.given, results)
-    return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
+    if reason is not None:
+        return Replay(Relation.DIFFERENT, reason)
+    return Replay(Relation.SAME, is_faint=differ_faintly(leaves(want.result), results))
 
 
 def _written_otherwise(want: _Run, got: _Run) -> str | None:

@@ -222,7 +222,7 @@ class _Rewriting:
         self._seen[function] = None
         code = function.__code__
         names = global_names(code)
-        asks = is_users_file(code.co_filename) and ("id" in names or compares_objects(code))
+        asks = is_users_file(code.co_filename) and ("id" in names or compares_objects(code, function.__globals__))
         self.names |= names | ({IDENTITY} if asks else set())
         scope = function.__globals__
         self._reach(scope, names)

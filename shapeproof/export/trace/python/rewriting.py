@@ -10,8 +10,9 @@ import dis
 import functools
 import itertools
 import sys
-from collections.abc import Iterator, Mapping
-from types import CodeType
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, EnumType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -54,20 +55,42 @@ def assigned(code: CodeType) -> frozenset[str]:
     return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
 
 
-@functools.cache
-def compares_objects(code: CodeType) -> bool:
+def compares_objects(code: CodeType, scope: Mapping[str, Any]) -> bool:
     """True if a function, or one defined in it, asks if two objects are one: `y is x`, not `y is None`.
 
-    >>> compares_objects((lambda x, y: x is y).__code__), compares_objects((lambda x: x is None).__code__)
+    `scope`: its globals. A class or a member of an enumeration is nothing that an operator has made.
+
+    >>> compares_objects((lambda x, y: x is y).__code__, {}), compares_objects((lambda x: x is None).__code__, {})
     (True, False)
+    >>> compares_objects((lambda x: type(x) is torch.Tensor).__code__, {"torch": torch})
+    False
     """
-    asking = (each for each in _codes(code) if _has(each, "IS_OP"))
-    pairs = itertools.chain.from_iterable(itertools.pairwise(dis.get_instructions(each)) for each in asking)
-    return any(after.opname == "IS_OP" and step.opname not in _NAMED for step, after in pairs)
+    return any(path is None or not (path == () or _is_class_or_member(path, scope)) for path in _compared(code))
 
 
-_NAMED = {"LOAD_CONST", "LOAD_GLOBAL"}
-"""How an operand of `is` is loaded that no operator has made: a constant, or a class."""
+@functools.cache
+def _compared(code: CodeType) -> tuple[tuple[str, ...] | None, ...]:
+    """Return each right operand of `is`: () for a constant or a global, the names of an attribute of one, else None."""
+    asking = (list(dis.get_instructions(each)) for each in _codes(code) if _has(each, "IS_OP"))
+    places = ((steps, at) for steps in asking for at, step in enumerate(steps) if step.opname == "IS_OP")
+    return tuple(_loaded(steps[:at]) for steps, at in places)
+
+
+def _loaded(steps: Sequence[dis.Instruction]) -> tuple[str, ...] | None:
+    path = [*itertools.takewhile(lambda step: step.opname == "LOAD_ATTR", reversed(steps))]
+    first = steps[-1 - len(path)]
+    if path:
+        return tuple(step.argval for step in (first, *reversed(path))) if first.opname == "LOAD_GLOBAL" else None
+    return () if first.opname in {"LOAD_CONST", "LOAD_GLOBAL"} else None
+
+
+def _is_class_or_member(path: Sequence[str], scope: Mapping[str, Any]) -> bool:
+    """True if these names lead from a global through modules to a class, or to a member of an enumeration."""
+    value = scope.get(path[0])
+    for name in path[1:]:
+        holds = isinstance(value, ModuleType | EnumType)
+        value = getattr(value, name, None) if holds and name in dir(value) else None
+    return isinstance(value, type | Enum)
 
 
 def _has(code: CodeType, opname: str) -> bool:

@@ -1,0 +1,52 @@
+"""Estimates the work of a run: the multiplications in convolutions and products of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.meaning.evaluate import value_at
+from shapeproof.constraints.terms import Term
+from shapeproof.export.graph.nodes import metadata
+
+_OVER_WEIGHT = frozenset({"linear", "conv1d", "conv2d", "conv3d", "convolution"})
+"""Each element of the result sums over all but the first dim of the weight, the second operand."""
+_OVER_COLUMNS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1}
+"""Each element of the result sums over the last dim of this operand."""
+_ATTENTION = "scaled_dot_product_attention"
+
+
+class Work:
+    """The products of a graph. `read` returns the term of a size."""
+
+    def __init__(self, graph: torch.fx.Graph, read: Callable[[Any], Term]) -> None:
+        self._products = [tuple(map(read, sizes)) for node in graph.nodes for sizes in _sizes(node)]
+
+    def at(self, point: Mapping[str, int]) -> int:
+        """Return the number of multiplications at a point; a product whose sizes come from data counts as none."""
+        known: dict[Term, int] = {}
+        for term in {each for sizes in self._products for each in sizes}:
+            known[term] = value_at(term, point) or 0
+        return sum(math.prod(known[each] for each in sizes) for sizes in self._products)
+
+
+def _sizes(node: torch.fx.Node) -> Iterator[tuple[Any, ...]]:
+    """The sizes whose product is the number of multiplications of a node, if it multiplies many."""
+    result = metadata(node)
+    if node.op != "call_function" or not isinstance(result, torch.Tensor):
+        return
+    _, name, *_ = *str(node.target).split("."), ""
+    if name in _OVER_WEIGHT:
+        yield *result.shape, *_shape(node, 1)[1:]
+    elif name in _OVER_COLUMNS:
+        yield *result.shape, *_shape(node, _OVER_COLUMNS[name])[-1:]
+    elif name == _ATTENTION:
+        yield *result.shape, 2, *_shape(node, 1)[-2:-1]
+
+
+def _shape(node: torch.fx.Node, index: int) -> tuple[Any, ...]:
+    value = metadata(node.args[index]) if index < len(node.args) else None
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
