@@ -196,6 +196,27 @@ def test_a_parameter_that_two_layers_have_is_one_in_the_copy():
         assert other[0].weight is not mod[0].weight
 
 
+class Normed(torch.nn.Module):
+    """A layer whose weight each call computes, and leaves in an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 3))
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_a_weight_that_autograd_computed_is_copied():
+    mod = Normed()
+    assert mod.layer.weight.grad_fn is not None
+    assert check(mod, (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=6)},)).status == "proved"
+    other = copied(mod)
+    assert torch.equal(other.layer.weight, mod.layer.weight)
+    assert other.layer.weight.data_ptr() != mod.layer.weight.data_ptr()
+
+
 class WritesUncounted(torch.nn.Linear):
     def forward(self, x):
         if not torch.compiler.is_exporting():

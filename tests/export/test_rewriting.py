@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import enum
 import types
 from collections.abc import Iterator
 
@@ -52,3 +53,30 @@ def test_global_names_that_are_assigned_are_found_in_inner_functions():
 
     assert rewriting.assigned(outer.__code__) == {"here", "there"}
     assert rewriting.assigned(codes.__code__) == frozenset()
+
+
+class Order(enum.Enum):
+    """Where an image has its channels."""
+
+    FIRST = 1
+
+
+class Held:
+    """Holds a tensor in a class attribute."""
+
+    last = None
+
+
+@pytest.mark.parametrize(
+    ("function", "asks"),
+    [
+        (lambda x: x is Order.FIRST, False),
+        (lambda x: x is torch.nn.ReLU, False),
+        (lambda x: x is torch.nn.functional.relu, True),
+        (lambda x: x is Held.last, True),
+        (lambda x: x is x.base, True),
+        (lambda x: [y is x for y in (x,)], True),
+    ],
+)
+def test_what_is_asked_of_a_class_or_a_member_of_an_enumeration_is_not_asked_of_a_tensor(function, asks):
+    assert rewriting.compares_objects(function.__code__, function.__globals__) is asks

@@ -32,6 +32,20 @@ def elements_held(module: torch.nn.Module) -> int:
     return sum(each.numel() for each in held if not torch.nn.parameter.is_lazy(each))
 
 
+def without_history(module: torch.nn.Module) -> dict[int, Any]:
+    """Return copies, by the ids, of tensors in attributes that autograd computed: `copy.deepcopy` refuses them.
+
+    `torch.nn.utils.weight_norm` leaves such a tensor in its module, which each call computes again.
+
+    >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(2, 2))
+    >>> computed = layer(torch.ones(1, 2)).grad_fn is not None and layer.weight
+    >>> without_history(layer)[id(computed)].is_leaf
+    True
+    """
+    held = (value for each in module.modules() for value in vars(each).values() if isinstance(value, torch.Tensor))
+    return {id(each): each.detach().clone().requires_grad_() for each in held if each.grad_fn is not None}
+
+
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     torch.nn.modules.module._global_forward_hooks,
     torch.nn.modules.module._global_forward_pre_hooks,

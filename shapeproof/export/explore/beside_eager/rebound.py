@@ -5,7 +5,6 @@ A trace says that the rebinding happens over a whole region; this is one run of 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +67,7 @@ def given_twice(eager: replay.Eager) -> tuple[str, str] | None:
 
 def returning(mod: torch.nn.Module, arguments: Sequence[str]) -> torch.nn.Module:
     """Return the model, changed to return the final state of some inputs beside its result."""
-    changed = copy.deepcopy(mod)
+    changed = copied(mod)
 
     def beside(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         bound = bind(mod, args, kwargs)

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.ops.properties import BRANCHING, IDENTITY
+from shapeproof.export.shim.modules import without_history
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.frames import is_users_file
@@ -53,6 +54,7 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
     `copied` is filled: by the id of each tensor's copy, the model's own.
     """
     shared: dict[int, Any] = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
+    shared |= without_history(mod)
     kept = len(shared)
     model = copy.deepcopy(mod, shared)
     if copied is not None and len(shared) > kept:
