@@ -23,6 +23,9 @@ KERNEL_POINTS = 192
 KERNEL_ELEMENTS = 2**27
 """The most input and parameter elements that these runs may read together. At least two runs are made."""
 
+KERNEL_NODE = 2**13
+"""The number of these elements that running a node of the graph counts as."""
+
 SMALL_POINTS = 8
 """The number of points, smallest first, run where two programs differ: empty tensors are often equal anyway."""
 

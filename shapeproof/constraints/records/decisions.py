@@ -59,6 +59,11 @@ class Decision:
         return self.taken.term if isinstance(self.taken, Compare) and self.taken.op == "==" else None
 
     @property
+    def leaves_out_a_case(self) -> bool:
+        """True if the trace takes an inequality: the other side is a special case (`b == 1`)."""
+        return isinstance(self.taken, Compare) and self.taken.op == "!="
+
+    @property
     def pins(self) -> bool:
         """True if the trace takes an equality that may be an accident of its sizes (`b == 1`, `h == w`)."""
         return self.equated is not None and all(isinstance(atom, Symbol) for atom in self.equated.children)

@@ -12,6 +12,7 @@ cell are settled in turn, until the solver proves that nothing of the domain is 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -107,7 +108,8 @@ class Explorer:
         checked: set[Formula] = set()
         for _ in range(OBLIVIOUS_ROUNDS):
             wrong = best.wrong_guesses() - oblivious
-            if not wrong and self._attempts.raising.keys() <= checked:
+            raising = not self._attempts.raising.keys() <= checked
+            if not (wrong or raising) or (not raising and self._is_beyond_proof(best, wrong)):
                 break
             oblivious |= wrong
             checked = set(self._attempts.raising)
@@ -115,6 +117,19 @@ class Explorer:
             if again is not None and again.left_out < best.left_out:
                 best = again
         return best
+
+    def _is_beyond_proof(self, best: Exploration, wrong: frozenset[Formula]) -> bool:
+        """True if a large model is refuted whatever torch's fallback gives: it raises, or its branch came before."""
+        program = best.main.program
+        if self._splitting or program is None or not self._looks.are_few(len(program.graph.nodes)):
+            return False
+        asked = (step.decision.formula for step in best.main.trial.steps)
+        before = set(itertools.takewhile(lambda formula: formula not in wrong, asked))
+        return any(
+            finding.outcome is Outcome.RAISES
+            or (finding.outcome is Outcome.DIFFERS and finding.decision.of_the_model and finding.asked in before)
+            for finding in best.findings
+        )
 
     def _again(self, domain: Facts, oblivious: frozenset[Formula]) -> Exploration | None:
         """Explore on torch's general path; None if that rejects the model, the example or (splitting) its point."""
@@ -337,11 +352,14 @@ class _Cutter:
     def cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
         """Return what the trace leaves out, cut along the decisions that imply the others.
 
-        Eager's checks come first, so that a cell of torch's assumptions is examined where eager's checks hold. A
-        partial formula keeps its place: an earlier decision may be the guard that makes it defined.
+        Eager's checks come first, so that a cell of torch's assumptions is examined where eager's checks hold; and
+        special cases (`n == 1`) come last, where the other assumptions hold. A partial formula keeps its place: an
+        earlier decision may be the guard that makes it defined.
         """
         sizes = trial.size_steps
         sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
+        if all(step.decision.formula.total for step in sizes):
+            sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED and step.decision.leaves_out_a_case)
         base = trial.known.fork()
         cells = []
         for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base):

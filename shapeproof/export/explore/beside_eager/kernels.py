@@ -31,6 +31,7 @@ from shapeproof.export.explore.beside_eager.laid_out import has_elements
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Point, kernel_points, smaller_points
 from shapeproof.export.graph import nodes
+from shapeproof.export.limits import KERNEL_NODE
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import ANYTHING, Span, span
 from shapeproof.export.ops.layouts import sharing
@@ -106,7 +107,8 @@ class Runs:
         self._read = translator_of(program).size
         self._named: Named = {}
         self._branches = len(graph_modules(program.graph_module)) > 1
-        self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
+        interpreted = sum(len(each.graph.nodes) for each in graph_modules(program.graph_module))
+        self.weight = sum(each.numel() for each in program.state_dict.values()) + interpreted * KERNEL_NODE
         self.raised: Fault | None = None
         """The custom operator that raised in the last run, if one did."""
 
