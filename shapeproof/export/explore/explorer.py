@@ -119,17 +119,13 @@ class Explorer:
         return best
 
     def _is_beyond_proof(self, best: Exploration, wrong: frozenset[Formula]) -> bool:
-        """True if a large model is refuted whatever torch's fallback gives: it raises, or its branch came before."""
+        """True if a large model raises where a question before any guess goes the other way, as it would again."""
         program = best.main.program
         if self._splitting or program is None or not self._looks.are_few(len(program.graph.nodes)):
             return False
         asked = (step.decision.formula for step in best.main.trial.steps)
         before = set(itertools.takewhile(lambda formula: formula not in wrong, asked))
-        return any(
-            finding.outcome is Outcome.RAISES
-            or (finding.outcome is Outcome.DIFFERS and finding.decision.of_the_model and finding.asked in before)
-            for finding in best.findings
-        )
+        return any(each.outcome is Outcome.RAISES and each.asked in before for each in best.findings)
 
     def _again(self, domain: Facts, oblivious: frozenset[Formula]) -> Exploration | None:
         """Explore on torch's general path; None if that rejects the model, the example or (splitting) its point."""

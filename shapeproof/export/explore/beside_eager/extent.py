@@ -75,7 +75,7 @@ class Extent:
         alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.outside))
         more = f.conjunction(joint, f.negate(alone))
         told = joint is not alone and sayable(joint)
-        wider = told and self._everywhere(more, lambda point: self.eager.compare(self.found.forms, point).agrees)
+        wider = told and self._everywhere(more, self._is_served)
         whole = joint if wider else alone
         if whole is not finding.requirement and sayable(whole):
             finding = replace(finding, joint=whole)
@@ -103,6 +103,10 @@ class Extent:
             if text is not None:
                 return replace(finding, witness=point, text=text)
         return finding
+
+    def _is_served(self, point: dict[str, int]) -> bool:
+        result = self.eager.compare(self.found.forms, point)
+        return result.agrees and not result.is_faint
 
     def _difference(self, point: dict[str, int]) -> str | None:
         result = self.eager.compare(self.found.forms, point)

@@ -88,8 +88,8 @@ def _is_class_or_member(path: Sequence[str], scope: Mapping[str, Any]) -> bool:
     """True if these names lead from a global through modules to a class, or to a member of an enumeration."""
     value = scope.get(path[0])
     for name in path[1:]:
-        holds = isinstance(value, ModuleType | EnumType)
-        value = getattr(value, name, None) if holds and name in dir(value) else None
+        held = vars(value) if isinstance(value, ModuleType) else {}  # what a module has not loaded yet is left out
+        value = value.__members__.get(name) if isinstance(value, EnumType) else held.get(name)
     return isinstance(value, type | Enum)
 
 
