@@ -27,9 +27,8 @@ class Work:
 
     def at(self, point: Mapping[str, int]) -> int:
         """Return the number of multiplications at a point; a product whose sizes come from data counts as none."""
-        known: dict[Term, int] = {}
-        for term in {each for sizes in self._products for each in sizes}:
-            known[term] = value_at(term, point) or 0
+        terms = {each for sizes in self._products for each in sizes}
+        known = {term: value_at(term, point) or 0 for term in terms}
         return sum(math.prod(known[each] for each in sizes) for sizes in self._products)
 
 

@@ -130,13 +130,13 @@ def causes(
     represents a group without failures only. `named` finds the whole condition of a finding; runs are made for it.
     """
     known = [Facts([*inputs.domain.formulas, repair.formula], inputs.budget) for repair in repairs]
-    groups: list[list[Finding]] = [[] for _ in (*repairs, None)]
+    groups: list[list[Finding]] = [[] for _ in repairs]
+    free, found = list[Finding](), []
     for finding in findings:
         settling = _first_implying(finding.requirement, known)
         if settling is None and repairs:
             settling = _first_implying(named(finding).requirement, known)
-        groups[-1 if settling is None else settling].append(finding)
-    found, free = [], groups.pop()
+        (free if settling is None else groups[settling]).append(finding)
     for group, repair in zip(groups, repairs, strict=True):
         if len(group) > 1:
             found.append(_cause(group, named, repair.formula))

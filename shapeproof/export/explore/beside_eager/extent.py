@@ -44,7 +44,7 @@ class Extent:
     known: dict[int, tuple[Finding, Finding]] = field(default_factory=dict)
     """Findings by their ids, each with what it was named."""
     run: int = 0
-    """The nodes of the program in all runs so far; after EXTENT_NODES findings keep the condition they have."""
+    """The nodes of the program in all runs so far; beyond EXTENT_NODES, findings keep the condition they have."""
 
     def named(self, finding: Finding) -> Finding:
         """Return the finding with the whole condition of it, if that is more than its decision."""
@@ -142,10 +142,10 @@ class Extent:
         near = fitting.among(itertools.islice(points, 0, EXTENT_POINTS, each))
         first = next(near, None)
         chosen = () if first is None else itertools.chain([first], near)
-        return first is not None and all(self._is_affordable() and seen(point) for point in chosen)
+        return first is not None and all(self._spend() and seen(point) for point in chosen)
 
-    def _is_affordable(self) -> bool:
-        """True if the program may be run once more."""
+    def _spend(self) -> bool:
+        """Count one more run of the program; False if it may not be made."""
         program = self.found.main.program
         self.run += 0 if program is None else len(program.graph.nodes)
         return self.run <= EXTENT_NODES

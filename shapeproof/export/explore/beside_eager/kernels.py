@@ -106,8 +106,9 @@ class Runs:
         self._fresh = fresh_modules(program, compared=True)
         self._read = translator_of(program).size
         self._named: Named = {}
-        self._branches = len(graph_modules(program.graph_module)) > 1
-        interpreted = sum(len(each.graph.nodes) for each in graph_modules(program.graph_module))
+        bodies = graph_modules(program.graph_module)
+        self._branches = len(bodies) > 1
+        interpreted = sum(len(each.graph.nodes) for each in bodies)
         self.weight = sum(each.numel() for each in program.state_dict.values()) + interpreted * KERNEL_NODE
         self.raised: Fault | None = None
         """The custom operator that raised in the last run, if one did."""
