@@ -44,6 +44,9 @@ EXTENT_POINTS = 32
 EXTENT_NODES = 2**13
 """The most graph nodes that these runs may have together; further conditions are reported as they were found."""
 
+TRACE_RUNS = 2**6
+"""The runs of a program that cost as much as one trace of the model."""
+
 EXTENT_BOX = 2**12
 """A box of at most this many points is sampled evenly; of a larger box, the smallest points are run."""
 

@@ -51,6 +51,7 @@ from shapeproof.export.shim.process.attention import attention_as_in_eager
 from shapeproof.export.shim.process.contiguous import CONTIGUOUS, contiguous_by_its_operator
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.each_call import while_the_model_runs
+from shapeproof.export.shim.process.idle_work import plain_numbers_compared
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
@@ -248,6 +249,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         _nothing_caught(env),
         env.operators.switches.watched(),
         quiet(),
+        plain_numbers_compared(),
         transforms_ended(),
         keywords_ranged(),
         attention_as_in_eager(),

@@ -21,7 +21,7 @@ from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting, spread
-from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, SMALL_POINTS
+from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, SMALL_POINTS, TRACE_RUNS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
@@ -119,9 +119,10 @@ class Extent:
         path.
         """
         yield f.disjunction(finding.requirement, finding.outside)
-        left = None if finding.witness is None else self.leaving(finding.witness)
-        if left is not None:
-            yield left
+        if finding.witness is not None and self._spend(TRACE_RUNS):
+            left = self.leaving(finding.witness)
+            if left is not None:
+                yield left
 
     def _on_one_path(self, decision: Decision) -> bool:
         """True if a decision is asked on one path, as far as is known; false of a check that only checks precede."""
@@ -144,8 +145,11 @@ class Extent:
         chosen = () if first is None else itertools.chain([first], near)
         return first is not None and all(self._spend() and seen(point) for point in chosen)
 
-    def _spend(self) -> bool:
-        """Count one more run of the program; False if it may not be made."""
+    def _spend(self, runs: int = 1) -> bool:
+        """Count as many more runs of the program; False, and nothing is counted, if they may not be made."""
         program = self.found.main.program
-        self.run += 0 if program is None else len(program.graph.nodes)
-        return self.run <= EXTENT_NODES
+        more = 0 if program is None else runs * len(program.graph.nodes)
+        if self.run + more > EXTENT_NODES:
+            return False
+        self.run += more
+        return True

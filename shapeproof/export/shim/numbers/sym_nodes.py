@@ -85,6 +85,8 @@ _OF_FLOATS: dict[str, tuple[Callable[..., Any], str]] = {
 """The same of operations on floats."""
 _REMEMBERED = _COMPARING.keys() | {"add", "sub", "mul", "sym_min", "sym_max"}
 """Operations on two integers whose expression follows from the expressions of their operands, and that never raise."""
+_DIVISIONS = frozenset({"int_floordiv", "mod"})
+"""The same, once it is checked that the divisor is not 0."""
 _IN_ORDER = frozenset({torch.sym_min.__code__, torch.sym_max.__code__})
 _POWER = torch.SymFloat.__pow__.__code__
 _DEPTH = 12
@@ -367,14 +369,24 @@ def _defined(torchs: Callable[..., SymNode], method: str, *nodes: SymNode) -> Sy
     with disable_proxy_modes_tracing():
         _demand(nodes[0], lambda: condition(*map(wrap_node, nodes)), message)
     with _demanded(nodes[0]):
+        if method in _DIVISIONS and get_proxy_mode() is None:
+            return _remembered(torchs, method, *nodes)
         return exact(torchs(*nodes))
 
 
 def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, other: SymNode) -> SymNode:
-    """Return the result of an operation on integers as a new node; torch builds its expression once."""
+    """Return the result of an operation on integers as a new node, whose expression is built once.
+
+    A comparison stays as it is written: the solver settles it, for which sympy would first collect what it assumes of
+    each part.
+    """
     environment, hints = _environment(node), (node.hint, other.hint)
     key = (method, node._expr, other._expr, environment._replacements_version_counter)
     known = environment.operations.get(key)
+    if known is None and method in _COMPARING and other.pytype is int and not node.expr == other.expr:
+        if not (node.expr.is_number and other.expr.is_number):
+            written = COMPARISONS[_COMPARING[method]][1](node.expr, other.expr, evaluate=False)
+            known = environment.operations[key] = written, bool, False
     if known is None or other.pytype is not int or any(type(hint) is not int for hint in hints):
         made = exact(torchs(node, other))
         if other.pytype is int:
