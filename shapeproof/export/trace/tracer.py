@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ from shapeproof.export.shim.process.idle_work import plain_numbers_compared
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
-from shapeproof.export.shim.process.unrun import Formats, record_unrun
+from shapeproof.export.shim.process.unrun import formats_by_terms, record_unrun
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.strides import fresh, view_of
 from shapeproof.export.source.frames import entry, innermost
@@ -250,6 +250,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         env.operators.switches.watched(),
         quiet(),
         plain_numbers_compared(),
+        formats_by_terms(env.read),
         transforms_ended(),
         keywords_ranged(),
         attention_as_in_eager(),
@@ -315,7 +316,6 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self._env = env
         self._aliasing = aliasing
-        self._formats: Formats = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -368,8 +368,7 @@ class _Watch(TorchFunctionMode):
                     return record(func, types, args, kwargs)
 
             def note(result: Any) -> Any:
-                layout = self._layout(result)
-                return record_unrun(recorder.tracer, (func, args, kwargs or {}), result, self._formats, layout)
+                return record_unrun(recorder.tracer, (func, args, kwargs or {}), result)
 
             result = self._env.operators.record(func, args, kwargs or {}, run, note)
             with recorder:  # torch disables the mode while it dispatches
@@ -378,13 +377,6 @@ class _Watch(TorchFunctionMode):
 
         recorder.__torch_dispatch__ = MethodType(dispatch, recorder)  # torch wants the mode's own method
         note_lines(recorder.tracer, innermost)
-
-    def _layout(self, result: Any) -> Hashable | None:
-        """Return what the answers about a result's layout follow from; None if they may change later in the trace."""
-        if not isinstance(result, torch.Tensor) or self._env.brought != (0, 0):
-            return None
-        trial, read = self._env.trial, self._env.read
-        return trial, trial.widened, tuple(map(read, result.shape)), tuple(map(read, result.stride()))
 
 
 @contextlib.contextmanager

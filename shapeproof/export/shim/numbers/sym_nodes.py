@@ -383,10 +383,9 @@ def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, othe
     environment, hints = _environment(node), (node.hint, other.hint)
     key = (method, node._expr, other._expr, environment._replacements_version_counter)
     known = environment.operations.get(key)
-    if known is None and method in _COMPARING and other.pytype is int and not node.expr == other.expr:
-        if not (node.expr.is_number and other.expr.is_number):
-            written = COMPARISONS[_COMPARING[method]][1](node.expr, other.expr, evaluate=False)
-            known = environment.operations[key] = written, bool, False
+    if known is None and method in _COMPARING and other.pytype is int:
+        known = _written(method, node.expr, other.expr)
+        environment.operations |= {} if known is None else {key: known}
     if known is None or other.pytype is not int or any(type(hint) is not int for hint in hints):
         made = exact(torchs(node, other))
         if other.pytype is int:
@@ -395,6 +394,13 @@ def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, othe
     expr, kind, plain = known
     hint = sym_node.method_to_operator(method)(*hints)
     return ProofSymNode(expr, environment, kind, hint, optimized_summation=plain)
+
+
+def _written(method: str, left: sympy.Basic, right: sympy.Basic) -> tuple[sympy.Basic, type, bool] | None:
+    """Return a comparison of two integers as it is written; None if sympy tells at once what it is."""
+    if left == right or (left.is_number and right.is_number):
+        return None
+    return COMPARISONS[_COMPARING[method]][1](left, right, evaluate=False), bool, False
 
 
 def _install(method: str) -> None:

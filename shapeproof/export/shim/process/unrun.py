@@ -1,51 +1,74 @@
 """Record in the graph a call of an operator that was not run, as torch's tracer records a call that it ran.
 
-Torch notes a memory format with each tensor, and asks about every size and stride for it. The format follows from the
-sizes and strides, so it is asked for once. It is metadata: no size, stride or operator depends on it.
+Torch notes a memory format with each tensor. For it, torch asks a dozen questions about symbolic sizes and strides,
+each of which makes sympy expressions. Here the format is read off the terms of the sizes and strides. It is metadata:
+no size, stride or operator depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch.fx.experimental import proxy_tensor
-from torch.fx.passes.shape_prop import TensorMetadata
+from torch.fx.passes import shape_prop
 
-Formats = dict[Hashable, "torch.memory_format | None"]
-"""The memory formats that torch has noted, by what they follow from."""
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.terms import Term
+from shapeproof.export.shim.replaced import replaced
 
+_ORDERS = {
+    (torch.channels_last, 4): (0, 2, 3, 1),
+    (torch.channels_last_3d, 5): (0, 2, 3, 4, 1),
+}
+"""The order in memory of the dimensions of a tensor of this rank, the outermost first."""
 
 unrecorded = proxy_tensor.disable_proxy_modes_tracing
 """A context for running an operator again: nothing is recorded, and no earlier answer is looked up."""
 
 
-def record_unrun(
-    tracer: Any, call: tuple[Any, Any, Any], result: Any, formats: Formats, layout: Hashable | None
-) -> Any:
-    """Record a call (operator, arguments, named arguments) with its result.
+@contextlib.contextmanager
+def formats_by_terms(read: Callable[[int | torch.SymInt], Term]) -> Iterator[None]:
+    """Inside this block, torch notes a memory format with a symbolic tensor if its strides are those terms.
 
-    `layout`: what the result's memory format follows from; None: torch finds the format.
+    `read`: returns the term of a size or a stride.
     """
+    of_numbers = is_contiguous_for_memory_format_or_false
+
+    def is_laid_out(tensor: torch.Tensor, *, memory_format: torch.memory_format) -> bool:
+        sizes, strides = tensor.shape, tensor.stride()
+        if not any(isinstance(each, torch.SymInt) for each in (*sizes, *strides)):
+            return of_numbers(tensor, memory_format=memory_format)
+        rows = tuple(range(tensor.dim())) if memory_format is torch.contiguous_format else ()
+        order = _ORDERS.get((memory_format, tensor.dim()), rows)
+        return bool(order) and _are_dense(order, [*map(read, sizes)], [*map(read, strides)])
+
+    with replaced(shape_prop, is_contiguous_for_memory_format_or_false=is_laid_out):
+        yield
+
+
+def _are_dense(order: tuple[int, ...], sizes: list[Term], strides: list[Term]) -> bool:
+    """True if the terms are the strides of a dense tensor; torch writes a factor as `s` or as `max(1, s)`."""
+    step = fresh = t.ONE
+    for dim in reversed(order):
+        if sizes[dim] is t.ONE:
+            continue
+        if strides[dim] is not step and strides[dim] is not fresh:
+            return False
+        step, fresh = step * sizes[dim], fresh * t.maximum(t.ONE, sizes[dim])
+    return True
+
+
+def record_unrun(tracer: Any, call: tuple[Any, Any, Any], result: Any) -> Any:
+    """Record a call (operator, arguments, named arguments) with its result."""
     func, *arguments = call
     flat, spec = pytree.tree_flatten(tuple(arguments))
     _, proxies, _ = proxy_tensor._fetch_proxies_and_all_constant_flag(flat, tracer)
     operands = pytree.tree_unflatten(proxies, spec)
     name = tracer.graph._target_to_str(func.overloadpacket.__name__)
     made = tracer.create_proxy("call_function", func, *operands, name=name)
-    if layout not in formats:
-        tracked = proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
-        if layout is not None:
-            formats[layout] = made.node.meta["tensor_meta"].memory_format
-        return tracked
-    proxy_tensor._set_unbacked_bindings(result, made)
-    proxy_tensor.track_tensor(result, made, constant=None, tracer=tracer)
-    made.node.meta["val"] = proxy_tensor.extract_val(result)
-    shape, stride = result.shape, result.stride()
-    kind = result.dtype, result.requires_grad
-    made.node.meta["tensor_meta"] = TensorMetadata(
-        shape, *kind, stride, formats[layout], is_quantized=False, qparams={}
-    )
-    return result
+    return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
