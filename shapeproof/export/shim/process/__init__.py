@@ -2,7 +2,7 @@
 
 one_thread.py      one export at a time
 quiet.py           logs and warnings
-idle_work.py       the garbage collector, and threads that wait for each other
+idle_work.py       the garbage collector, threads that wait for each other, `min` and `max` of plain numbers
 deferred_code.py   the Python code of graphs, generated once
 noted_lines.py     the model's lines with each node, cheaply
 each_call.py       a check before each operator runs; a watch while torch.export runs a model
@@ -11,6 +11,6 @@ contiguous.py      the method `contiguous`, which asks outside of any operator
 transforms.py      the stack of torch.vmap and similar transforms
 modes.py           modes and seeds that no graph shows
 default_device.py  the default device, cheaply
-unrun.py           the graph's record of an operator that was not run
+unrun.py           the graph's record of an operator that was not run, and memory formats
 ranks.py           the store that ranks share
 """
