@@ -9,12 +9,11 @@ from torch._export.non_strict_utils import _override_builtin_ops
 from torch.export import Dim
 from torch.fx.passes import shape_prop
 
-from shapeproof.constraints import terms as t
 from shapeproof.export import check
 from shapeproof.export.shim.process.idle_work import plain_numbers_compared
 from shapeproof.export.shim.process.unrun import formats_by_terms
+from shapeproof.export.shim.replaced import replaced
 
-N = t.symbol("n")
 IMAGE = {0: Dim("batch", min=1, max=9), 2: Dim("height", min=2, max=9), 3: Dim("width", min=2, max=9)}
 
 
@@ -43,7 +42,7 @@ def test_a_layout_that_is_no_format_is_noted_as_none():
 
 def test_a_node_without_symbols_is_noted_as_torch_notes_it():
     image = torch.ones(2, 3, 4, 5)
-    with formats_by_terms(lambda _: N):
+    with formats_by_terms(lambda *_: False):
         assert shape_prop._extract_tensor_metadata(image).memory_format is torch.contiguous_format
         turned = image.contiguous(memory_format=torch.channels_last)
         assert shape_prop._extract_tensor_metadata(turned).memory_format is torch.channels_last
@@ -52,18 +51,14 @@ def test_a_node_without_symbols_is_noted_as_torch_notes_it():
 def test_torch_replaces_min_and_max_for_every_caller():
     """The canary of plain_numbers_compared."""
     pairs = []
-    real = non_strict_utils._tensor_min_max
+    torchs = non_strict_utils._tensor_min_max
 
     def counted(*args, **how):
         pairs.append(args)
-        return real(*args, **how)
+        return torchs(*args, **how)
 
-    non_strict_utils._tensor_min_max = counted
-    try:
-        with _override_builtin_ops():
-            assert min((3, 1, 2)) == 1
-    finally:
-        non_strict_utils._tensor_min_max = real
+    with replaced(non_strict_utils, _tensor_min_max=counted), _override_builtin_ops():
+        assert min((3, 1, 2)) == 1
     assert len(pairs) == 3  # the tuple, and each further element
 
 

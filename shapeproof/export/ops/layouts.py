@@ -120,6 +120,12 @@ def lie_row_by_row(laid: Dims) -> bool:
     return True
 
 
+def lies_in_order(x: torch.Tensor, order: Sequence[int], read: Callable[[Size], Term]) -> bool:
+    """True if the dimensions lie row by row in this order, the outermost first; those of size 1 are left out."""
+    laid = dims(x.shape, x.stride(), read)
+    return lie_row_by_row([laid[dim] for dim in order if laid[dim][0] is not ONE])
+
+
 def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
     """True if an elementwise operator returns a tensor like its one operand in everything but the elements.
 

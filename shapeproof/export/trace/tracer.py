@@ -31,6 +31,7 @@ from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
+from shapeproof.export.ops.layouts import lies_in_order
 from shapeproof.export.ops.properties import (
     DISABLED,
     FUNCTION,
@@ -250,7 +251,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         env.operators.switches.watched(),
         quiet(),
         plain_numbers_compared(),
-        formats_by_terms(env.read),
+        formats_by_terms(functools.partial(lies_in_order, read=env.read)),
         transforms_ended(),
         keywords_ranged(),
         attention_as_in_eager(),

@@ -380,17 +380,18 @@ def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, othe
     A comparison stays as it is written: the solver settles it, for which sympy would first collect what it assumes of
     each part.
     """
+    if other.pytype is not int:
+        return exact(torchs(node, other))
     environment, hints = _environment(node), (node.hint, other.hint)
     key = (method, node._expr, other._expr, environment._replacements_version_counter)
     known = environment.operations.get(key)
-    if known is None and method in _COMPARING and other.pytype is int:
+    if known is None and method in _COMPARING:
         known = _written(method, node.expr, other.expr)
-        environment.operations |= {} if known is None else {key: known}
-    if known is None or other.pytype is not int or any(type(hint) is not int for hint in hints):
+    if known is None or any(type(hint) is not int for hint in hints):
         made = exact(torchs(node, other))
-        if other.pytype is int:
-            environment.operations[key] = made._expr, made.pytype, made._optimized_summation
+        environment.operations[key] = made._expr, made.pytype, made._optimized_summation
         return made
+    environment.operations[key] = known
     expr, kind, plain = known
     hint = sym_node.method_to_operator(method)(*hints)
     return ProofSymNode(expr, environment, kind, hint, optimized_summation=plain)

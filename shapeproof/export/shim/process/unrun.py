@@ -8,7 +8,7 @@ no size, stride or operator depends on it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,8 +17,6 @@ from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch.fx.experimental import proxy_tensor
 from torch.fx.passes import shape_prop
 
-from shapeproof.constraints import terms as t
-from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.replaced import replaced
 
 _ORDERS = {
@@ -32,35 +30,21 @@ unrecorded = proxy_tensor.disable_proxy_modes_tracing
 
 
 @contextlib.contextmanager
-def formats_by_terms(read: Callable[[int | torch.SymInt], Term]) -> Iterator[None]:
-    """Inside this block, torch notes a memory format with a symbolic tensor if its strides are those terms.
+def formats_by_terms(lies: Callable[[torch.Tensor, Sequence[int]], bool]) -> Iterator[None]:
+    """Inside this block, torch notes a memory format with a symbolic tensor if it lies as the format says.
 
-    `read`: returns the term of a size or a stride.
+    `lies`: true if a tensor's dimensions lie row by row in an order, the outermost first.
     """
-    of_numbers = is_contiguous_for_memory_format_or_false
 
     def is_laid_out(tensor: torch.Tensor, *, memory_format: torch.memory_format) -> bool:
-        sizes, strides = tensor.shape, tensor.stride()
-        if not any(isinstance(each, torch.SymInt) for each in (*sizes, *strides)):
-            return of_numbers(tensor, memory_format=memory_format)
-        rows = tuple(range(tensor.dim())) if memory_format is torch.contiguous_format else ()
-        order = _ORDERS.get((memory_format, tensor.dim()), rows)
-        return bool(order) and _are_dense(order, [*map(read, sizes)], [*map(read, strides)])
+        rank = tensor.dim()
+        if not any(isinstance(each, torch.SymInt) for each in (*tensor.shape, *tensor.stride())):
+            return is_contiguous_for_memory_format_or_false(tensor, memory_format=memory_format)
+        order = range(rank) if memory_format is torch.contiguous_format else _ORDERS.get((memory_format, rank))
+        return order is not None and lies(tensor, order)
 
     with replaced(shape_prop, is_contiguous_for_memory_format_or_false=is_laid_out):
         yield
-
-
-def _are_dense(order: tuple[int, ...], sizes: list[Term], strides: list[Term]) -> bool:
-    """True if the terms are the strides of a dense tensor; torch writes a factor as `s` or as `max(1, s)`."""
-    step = fresh = t.ONE
-    for dim in reversed(order):
-        if sizes[dim] is t.ONE:
-            continue
-        if strides[dim] is not step and strides[dim] is not fresh:
-            return False
-        step, fresh = step * sizes[dim], fresh * t.maximum(t.ONE, sizes[dim])
-    return True
 
 
 def record_unrun(tracer: Any, call: tuple[Any, Any, Any], result: Any) -> Any:
