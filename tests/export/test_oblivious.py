@@ -23,7 +23,7 @@ RIGHT = {
 WRONG = {"squeezed": "x * 3 if x.squeeze(0).dim() == 1 else x + 1"}
 UNKNOWN = {
     "a branch of the model": "x * 2 if x.shape[0] > 4 else x + x",
-    "an answer against the fallback": "x.t().contiguous()",
+    "an answer against the fallback": "x.t().reshape(-1)",
     "refuted": "x.view(5, 4)",
 }
 

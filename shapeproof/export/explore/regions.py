@@ -97,7 +97,8 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
         except Impossible:
             raise
         except Exception as error:  # noqa: BLE001 - every program refuses there
-            done.unexplored = f.conjunction(*simplified(_beyond(left, domain), domain)), error
+            rest = f.conjunction(*simplified(_beyond(left, domain), domain))
+            done.unexplored = None if rest is f.FALSE else (rest, error)
             break
     for region in done.regions:
         region.holds = in_few_words(region.holds, domain)

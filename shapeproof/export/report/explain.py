@@ -22,6 +22,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import Disagreement
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome
+from shapeproof.export.graph.emit import has_graph_form
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.source.errors import led_to
@@ -101,11 +102,13 @@ def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
     where = check.place.user if check else None
     names = inputs.user_names | dict(check.place.names if check else {})
     shown = format_formula(formula, rename=names)
+    unproved = "the solver did not prove within its budget that the graph's assertions imply it"
+    because = unproved if has_graph_form(formula) else "no operator that a graph may hold computes it"
     return _undecided(
         f"the program cannot check `{shown}` at run time",
         where,
         *(declared_at(origin) for origin in _origins(formula, inputs.domain)),
-        Note("because", "the proof relies on it, and no operator that a graph may hold computes it"),
+        Note("because", f"the proof relies on it, and {because}"),
     )
 
 
