@@ -70,6 +70,7 @@ class Attempts:
             observed=self.observed,
             raising=self.raising,
         )
+        trial.declared = self.inputs.facts()
         try:
             return Traced(trial, self._trace(trial, **self._how))
         except Exception as error:  # noqa: BLE001 - the caller judges what stopped the trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from shapeproof.constraints.records.decisions import SourceLocation
@@ -66,6 +66,22 @@ def led_to(error: BaseException) -> SourceLocation | None:
     """The user's innermost line in the traceback of an error."""
     mine = [step for step in traceback.walk_tb(error.__traceback__) if is_users(step[0])]
     return location(*mine[-1]) if mine else None
+
+
+def raised_alike(one: BaseException, other: BaseException) -> bool:
+    """True if two errors of one class left the model's code at the same instruction."""
+    left = _last_step(one)
+    return type(one) is type(other) and left is not None and left == _last_step(other)
+
+
+def _last_step(error: BaseException) -> tuple[CodeType, int] | None:
+    """The innermost code outside of torch in the traceback of an error, and the offset of its instruction."""
+    step, last = error.__traceback__, None
+    while step is not None:
+        code = step.tb_frame.f_code
+        last = last if code.co_filename.startswith((OURS, TORCH, "<")) else (code, step.tb_lasti)
+        step = step.tb_next
+    return last
 
 
 def users_variables(error: BaseException) -> Mapping[str, Any]:

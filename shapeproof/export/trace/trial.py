@@ -146,6 +146,8 @@ class Trial:
         self._oblivious = oblivious
         self.views: Facts | None = None
         """The facts that determine how sizes of views are written; None stands for the region."""
+        self.declared: Facts | None = None
+        """The declared domain, if it is asked first: what it tells is told to every trace of the model."""
 
     @property
     def is_taken_apart(self) -> bool:
@@ -217,7 +219,10 @@ class Trial:
 
     def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
-        return truth(formula, facts or self.region).always
+        told = None
+        if self.declared is not None and formula.symbols <= self.declared.history.symbols:
+            told = truth(formula, self.declared).always
+        return truth(formula, facts or self.region).always if told is None else told
 
     def choose(
         self,
@@ -374,7 +379,7 @@ class Trial:
 
     def share(self, apart: Trial) -> None:
         """Let a trial in a part of the domain write views as this one does, and share what is known of questions."""
-        apart.questions.varying, apart.views = self.questions.varying, self.views
+        apart.questions.varying, apart.views, apart.declared = self.questions.varying, self.views, self.declared
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back the harmless steps among those since `first`, and the conclusions from them.

@@ -23,13 +23,14 @@ from shapeproof.export.explore.beside_eager.faint import differ_faintly
 from shapeproof.export.explore.beside_eager.forms import Form, forms_of
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph.aliasing import observes_aliasing
-from shapeproof.export.limits import INPUT_ELEMENTS
+from shapeproof.export.limits import INPUT_ELEMENTS, SCOUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
-from shapeproof.export.shim.inputs.without_data import error_without_data
+from shapeproof.export.shim.inputs.without_data import error_on_fakes, error_on_meta
+from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors, sizes_as_tuples
-from shapeproof.export.source.errors import led_to, raised_by_sizes, raised_by_user
+from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.wording import with_kind
 
@@ -154,14 +155,27 @@ class Eager:
         """Return what the model raises at a point on tensors without data, where its sizes are the reason; or None."""
         key = tuple(sorted(point.items()))
         if key not in self.rejected:
-            error = None if self._too_large(point) else self._error_without_data(point)
-            found = Rejection(type(error), raised_by_user(error)) if error and raised_by_sizes(error) else None
-            self.rejected[key] = found
+            self.rejected[key] = None if self._too_large(point) else self._rejection(point)
         return self.rejected[key]
 
-    def _error_without_data(self, point: Mapping[str, int]) -> Exception | None:
+    def _rejection(self, point: Mapping[str, int]) -> Rejection | None:
+        """Return what the model raises without data; on fake tensors only if quicker runs do not tell.
+
+        Where a run without data and a run of eager raise alike, data are not the reason, since the one had none, and a
+        device is not, since the other was eager's.
+        """
         args, kwargs = self.inputs.at(point, filled=False)
-        return error_without_data(copied(self.mod), args, kwargs)
+        on_meta = error_on_meta(copied(self.mod), args, kwargs)
+        if on_meta is None:
+            return None
+        eager = self.error(point) if self._is_quick(point) else None
+        if eager is not None and raised_alike(eager, on_meta):
+            return Rejection(type(eager), by_model=raised_by_user(eager) and is_stated(eager))
+        fake = error_on_fakes(copied(self.mod), args, kwargs)
+        return Rejection(type(fake), raised_by_user(fake)) if fake is not None and raised_by_sizes(fake) else None
+
+    def _is_quick(self, point: Mapping[str, int]) -> bool:
+        return max(self.inputs.elements(point), elements_held(self.mod)) <= SCOUT_ELEMENTS
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""

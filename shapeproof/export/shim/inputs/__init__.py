@@ -5,5 +5,5 @@ containers.py     the contents of containers among the inputs
 dims.py           one entry of `dynamic_shapes`
 marks.py          marks on a tensor's dimensions
 profiles.py       sizes that torch.compile has seen to vary
-without_data.py   a call on tensors without data
+without_data.py   a module on tensors without data
 """

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.terms import ONE, Term
+from shapeproof.constraints.terms import ONE, Term, bare, floor_div
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.layouts import Dims, Size, Sizes, dims, lie_row_by_row, lies_row_by_row, same_storage
 from shapeproof.export.ops.shapes.shape_functions import Order
@@ -112,11 +112,18 @@ class Laid:
 Rule = Callable[[Mapping[str, Any], Sizes], Laid | None]
 
 
-def plain_view(func: Any, arguments: tuple[Any, Any], sizes: Sizes) -> Laid | None:
+def plain_view(func: Any, arguments: tuple[Any, Any], sizes: Sizes, write: Callable[[Term], Size]) -> Laid | None:
     """Return where the elements of a view lie at every size; None where torch must say.
 
+    Args:
+        func: the operator.
+        arguments: its positional arguments, and those by name.
+        sizes: answers questions about sizes.
+        write: returns a term as a size.
+
     >>> from shapeproof.constraints.terms import constant
-    >>> plain_view(torch.ops.aten.select.int, ((torch.ones(2, 3), 0, 1), {}), Sizes(constant, lambda _: False))
+    >>> sizes = Sizes(constant, lambda _: False)
+    >>> plain_view(torch.ops.aten.select.int, ((torch.ones(2, 3), 0, 1), {}), sizes, lambda size: size.constant_value)
     Laid(sizes=[3], strides=[1], offset=3, exact=True)
     """
     order, asked = known_of(func).order, known_of(func).as_asked
@@ -124,7 +131,7 @@ def plain_view(func: Any, arguments: tuple[Any, Any], sizes: Sizes) -> Laid | No
         return _moved(schemas.by_name(func, *arguments), order)
     if asked is not None:
         call = schemas.by_name(func, *arguments)
-        return _reshaped(call["self"], call[asked], sizes)
+        return _reshaped(call["self"], call[asked], sizes, write)
     return _VIEWS[func](schemas.by_name(func, *arguments), sizes) if func in _VIEWS else None
 
 
@@ -140,15 +147,22 @@ def _moved(call: Mapping[str, Any], order: Order) -> Laid:
     return Laid([1 if at is None else shape[at] for at in found], stepping, offset)
 
 
-def _reshaped(x: torch.Tensor, asked: Sequence[Size], sizes: Sizes) -> Laid | None:
-    """`view`, `reshape`: the first dimensions stay, and the others lie row by row before and after."""
+def _reshaped(x: torch.Tensor, asked: Sequence[Size], sizes: Sizes, write: Callable[[Term], Size]) -> Laid | None:
+    """`view`, `reshape`: the first dimensions stay, and the others lie row by row before and after.
+
+    The size that is left open is divided as a term: torch's expression of a quotient costs more than the whole rule.
+    """
     left = [at for at, size in enumerate(asked) if _is_left_open(size)]
     mine, found = dims(x.shape, x.stride(), sizes.read), list(asked)
     if len(left) == 1:
-        known = prod(size for at, size in enumerate(asked) if at != left[0])
+        known = prod((sizes.read(size) for at, size in enumerate(asked) if at != left[0]), start=ONE)
         if not sizes.at_least(known, 1):
             return None
-        found[left[0]] = x.numel() // known
+        whole = prod((size for size, _ in mine), start=ONE)
+        open_ = bare(floor_div(whole, known))
+        if open_ * known is not whole:
+            return None
+        found[left[0]] = write(open_)
     kept = next(at for at in range(len(mine) + 1) if lie_row_by_row(mine[at:]))
     strides = [*x.stride()[:kept], *(prod(found[at + 1 :]) for at in range(kept, len(found)))]
     if len(left) > 1 or len(found) < kept:

@@ -146,7 +146,10 @@ class Repeats:
         with unrecorded():
             if gives_its_operand(func, arguments, self._from_the_start):
                 return ITSELF
-            laid = plain_view(func, arguments, self._from_the_start)
+            try:
+                laid = plain_view(func, arguments, self._from_the_start, self._written)
+            except Untranslatable:
+                return None
             self._env.trial.passed_over |= laid is not None and not laid.exact
             return laid
 
@@ -181,8 +184,16 @@ class Repeats:
     def _number(self, term: Term) -> int | torch.SymInt:
         """Return a term as a size of this trace: a plain number where the facts leave only one value."""
         known = self._env.trial.known.reduce(term)
-        if isinstance(known, Term) and known.is_constant:
-            return known.constant_value
+        return self._written(known if isinstance(known, Term) and known.is_constant else term)
+
+    def _written(self, term: Term) -> int | torch.SymInt:
+        """Return a term as a size of this trace.
+
+        Raises:
+            Untranslatable: it has no expression.
+        """
+        if term.is_constant:
+            return term.constant_value
         return self._env.create_symintnode(self._env.writer.write(term), hint=None)
 
     def _plainly(self, size: int | torch.SymInt) -> int | torch.SymInt:
