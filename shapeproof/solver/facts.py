@@ -174,6 +174,12 @@ class Facts:
         here._state = self._state.apart()  # noqa: SLF001 - of this class
         return here
 
+    def aside(self) -> Facts:
+        """Return a copy whose answers and samples stay its own: what is asked of it has no effect on these facts."""
+        here, state = self.fork(), self._state
+        here._state = replace(state, after={}, points=list(state.points), answers=dict(state.answers))  # noqa: SLF001 - of this class
+        return here
+
     def assuming(self, *formulas: Formula) -> Facts:
         """Return a copy that has also learned these formulas.
 

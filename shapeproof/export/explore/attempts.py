@@ -43,6 +43,7 @@ class Attempts:
         """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes."""
         self._trace = trace
         self._progress = progress
+        self._declared = inputs.facts().aside()
 
     def at(self, known: Facts, point: dict[str, int] | None, oblivious: frozenset[Formula] = frozenset()) -> Traced:
         """Trace at a point of a cell, given the facts that define the cell."""
@@ -70,7 +71,7 @@ class Attempts:
             observed=self.observed,
             raising=self.raising,
         )
-        trial.declared = self.inputs.facts()
+        trial.declared = self._declared
         try:
             return Traced(trial, self._trace(trial, **self._how))
         except Exception as error:  # noqa: BLE001 - the caller judges what stopped the trace
