@@ -23,7 +23,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Role, Variable
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_relation
-from shapeproof.constraints.terms import Term, constant, name_of, symbol
+from shapeproof.constraints.terms import ONE, Term, constant, name_of, symbol, total
 from shapeproof.export.declare.anchors import anchors
 from shapeproof.export.declare.materialize import fill, like_example
 from shapeproof.export.shim.inputs import binding, dims, marks
@@ -160,6 +160,11 @@ class Inputs:
                     sizes = values_text({each: point[each] for each in sorted(declaration.formula.symbols)}, names)
                     declared = format_formula(declaration.formula, rename=names)
                     raise UsageError(f"{what} has {sizes}, but {declared} is declared")
+
+    @property
+    def count(self) -> Term:
+        """The number of elements in the inputs."""
+        return total(math.prod(leaf.terms, start=ONE) for leaf in self.leaves if leaf.is_tensor)
 
     def elements(self, point: Mapping[str, int]) -> int:
         """Return the number of elements in the inputs at a point."""

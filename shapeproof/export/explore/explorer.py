@@ -202,7 +202,7 @@ class Explorer:
         """True if a large model fails at two runs in a cell, or at one if both raise at the other; or is known to."""
         if found.main.program is None or not self._looks.are_few(len(found.main.program.graph.nodes)):
             return False
-        points = [self._attempts.sizes.smallest(cell), self._attempts.sizes.generic(cell)]
+        points = [self._attempts.sizes.smallest(cell), self._attempts.sizes.cheap(cell)]
         cheap = [each for each in points if each is not None and self._inputs.elements(each) <= SCOUT_ELEMENTS]
         if len(cheap) == len(points):
             runs = [self.judge.replay(found.forms, each) for each in cheap]
@@ -267,8 +267,11 @@ class Explorer:
         same_where: Formula = f.FALSE
         finding = None
         if not closely:
-            where = step, cell, point, found.forms
-            finding = self.judge.of_runs(*where) or known() or self.judge.of_generic_run(*where)
+            finding = (
+                self.judge.of_runs(step, cell, point, found.forms)
+                or known()
+                or self.judge.of_generic_run(step, cell, found.forms)
+            )
         if finding is None:
             self._looks.taken += closely
             there = self._spare_for(cell, point) or self._attempts.at(cell, point)

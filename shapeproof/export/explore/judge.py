@@ -74,11 +74,10 @@ class Judge:
             first = first or found
         return first
 
-    def of_generic_run(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[Form]) -> Finding | None:
+    def of_generic_run(self, step: Step, cell: Facts, forms: Sequence[Form]) -> Finding | None:
         """Run the program at a generic point, where that costs little beside a trace there, which would differ, too."""
-        point = self._attempts.sizes.of(point)
-        is_large = self._attempts.inputs.elements(point) > SCOUT_ELEMENTS
-        if is_large or self._attempts.domain.about_data(step.decision.formula):
+        point = self._attempts.sizes.cheap(cell)
+        if point is None or self._attempts.domain.about_data(step.decision.formula):
             return None
         differs = self._replayed(step, point, forms) is not None
         return self._smallest_replayed(step, cell, point, forms) if differs else None

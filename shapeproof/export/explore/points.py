@@ -33,6 +33,7 @@ from shapeproof.export.limits import (
     LAYOUT_POINTS,
     REPLAY_ELEMENTS,
     REPLAY_GROWTH,
+    SCOUT_ELEMENTS,
     STAND_IN_GROWTH,
 )
 from shapeproof.export.trace.traced import translator_of
@@ -50,6 +51,7 @@ class Sizes:
     def __init__(self, inputs: Inputs) -> None:
         self.declared = frozenset(inputs.domain.symbols)
         self._names = inputs.user_names
+        self._inputs = inputs
 
     def generic(self, facts: Facts) -> dict[str, int] | None:
         """Return a generic point, restricted to the declared symbols and those of the facts.
@@ -59,6 +61,14 @@ class Sizes:
         point = generic(facts, sorted(self.declared))
         spoken_of = self.declared | facts.history.symbols
         return {name: point[name] for name in point if name in spoken_of} if isinstance(point, dict) else None
+
+    def cheap(self, facts: Facts) -> dict[str, int] | None:
+        """Return generic sizes at which a run costs little, if there are any."""
+        for here in (facts, facts.assuming(f.le(self._inputs.count, SCOUT_ELEMENTS))):
+            point = self.generic(here)
+            if point is not None and self._inputs.elements(point) <= SCOUT_ELEMENTS:
+                return self.of(point)
+        return None
 
     def smallest(self, facts: Facts) -> dict[str, int] | None:
         """Return the smallest sizes at which the facts hold."""
