@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import ShapeproofError, UsageError
+from shapeproof.constraints.errors import ShapeproofError, Unevaluable, UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.regions.dispatch import Regions
@@ -117,10 +117,9 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
     """Report as one sentence what torch cannot trace; if eager raises at the example, raise eager's own error."""
     try:
         yield
-    except ShapeproofError:
-        raise
     except Exception as error:
-        if inputs.example is None:
+        told = isinstance(error, ShapeproofError) and not isinstance(error, Unevaluable)
+        if told or inputs.example is None:
             raise
         in_eager = replay.Eager(mod, inputs).error(inputs.example)
         if in_eager is not None:

@@ -175,7 +175,14 @@ class Facts:
         return here
 
     def aside(self) -> Facts:
-        """Return a copy whose answers and samples stay its own: what is asked of it has no effect on these facts."""
+        """Return a copy whose answers and samples stay its own: what is asked of it has no effect on these facts.
+
+        >>> from shapeproof.constraints.syntax.text import parse_formula
+        >>> facts = Facts([parse_formula("n >= 3")])
+        >>> here = facts.aside()
+        >>> here.add_point({"n": 77}), {"n": 77} in here.samples(), {"n": 77} in facts.samples()
+        ({'n': 77}, True, False)
+        """
         here, state = self.fork(), self._state
         here._state = replace(state, after={}, points=list(state.points), answers=dict(state.answers))  # noqa: SLF001 - of this class
         return here

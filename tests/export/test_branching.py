@@ -244,3 +244,21 @@ def test_several_programs_do_what_eager_does_everywhere_and_so_does_one_package(
         return  # torch 2.13 compiles no program that takes an int
     path = torch._inductor.aoti_compile_and_package(merged, package_path=str(tmp_path / "merged.pt2"))
     assert everywhere(program, torch._inductor.aoti_load_package(path)) == []
+
+
+class ChoosesTwice(torch.nn.Module):
+    """A choice by a comparison of a choice, which sympy writes as an ITE."""
+
+    def forward(self, x, y):
+        n, m = x.shape[0], y.shape[0]
+        less = torch.sym_ite(n < m, n, m)
+        return x + 1 if torch.sym_ite(less == n, m, n) == n else x
+
+
+def test_a_choice_by_a_comparison_of_a_choice_has_a_meaning():
+    """The fault: `Unevaluable: ITE has no meaning` ended the check."""
+    dims = ({0: Dim("n", min=0, max=4)}, {0: Dim("m", min=0, max=4)})
+    report = check(ChoosesTwice(), (torch.ones(2, 3), torch.ones(3, 3)), dynamic_shapes=dims, branches="split")
+    assert report.status == "proved", str(report)
+    for n, m in itertools.product(range(5), repeat=2):
+        assert agree(ChoosesTwice(), report.program.module(), (torch.ones(n, 3), torch.ones(m, 3)))

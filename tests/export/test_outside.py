@@ -316,6 +316,19 @@ def test_an_example_in_a_layout_of_its_own_is_refused_where_it_was_read():
     assert agree(torch.nn.ReLU(), export(torch.nn.ReLU(), (gaps,), dynamic_shapes=(BOTH,)).module(), (gaps,))
 
 
+class SplitsByStrides(torch.nn.Module):
+    def forward(self, x):
+        y = x + 1 if x.stride() == tuple(sorted(x.stride(), reverse=True)) else x - 1
+        return y.split(2, 2)[-1]
+
+
+def test_a_refuted_model_refuses_an_example_as_a_proved_one_does():
+    """The fault: the help said that the example fits, and the export with that help refused it."""
+    x = torch.empty_strided((2, 1, 3, 2), (6, 1, 2, 1)).zero_()
+    with pytest.raises(UsageError, match=r"of the example inputs, x\.stride\(\) = \(6, 1, 2, 1\)"):
+        check(SplitsByStrides(), (x,), dynamic_shapes=({0: Dim("n", min=0, max=3), 2: Dim("m", min=0, max=3)},))
+
+
 class Gradient(torch.nn.Module):
     def forward(self, x):
         return x * 2 if x.requires_grad else x

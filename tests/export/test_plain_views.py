@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from collections import Counter
@@ -238,3 +239,25 @@ def test_a_slice_whose_end_is_known_only_in_a_region_keeps_its_size_where_torch_
 
     report = check(Branching(), (torch.ones(7, 2),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
     assert report.status == "proved", str(report)
+
+
+class AsMany(torch.nn.Module):
+    def forward(self, x, y):
+        return x.view(y.shape[0], 4) * 2
+
+
+def test_a_view_whose_elements_are_known_to_be_as_many_is_right():
+    """The count before and after is the same by a declaration alone: `h*w == 4*n`."""
+    shapes = ({0: Dim("h", min=0, max=8), 1: Dim("w", min=0, max=8)}, {0: Dim("n", min=0, max=16)})
+    report = check(AsMany(), (torch.ones(2, 6), torch.ones(3)), dynamic_shapes=shapes, constraints=["h*w == 4*n"])
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    for h, w in itertools.product(range(9), repeat=2):
+        if h * w % 4 == 0:
+            assert agree(AsMany(), run, (torch.randn(h, w), torch.ones(h * w // 4)))
+
+
+def test_a_view_whose_elements_are_not_known_to_be_as_many_is_refuted():
+    shapes = ({0: Dim("h", min=0, max=8), 1: Dim("w", min=0, max=8)}, {0: Dim("n", min=0, max=16)})
+    report = check(AsMany(), (torch.ones(2, 6), torch.ones(3)), dynamic_shapes=shapes, constraints=["h*w >= 4*n"])
+    assert report.status == "refuted"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch.export import Dim
@@ -9,6 +11,7 @@ from torch.export import Dim
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.replay import Eager
+from shapeproof.export.shim.inputs.without_data import error_on_meta
 
 EVEN_AND_ODD = {"x": {0: Dim("n", min=1, max=64)}}
 
@@ -127,3 +130,30 @@ def test_a_convolution_rejects_sizes():
     eager = Eager(model, declare(model, (torch.randn(1, 4, 20),), None, {"input": {2: Dim("n", max=64)}}))
     assert eager.rejection({"n": 2}).error is RuntimeError
     assert eager.rejection({"n": 3}) is None
+
+
+class HoldsPlainly(torch.nn.Module):
+    """Its table is neither a parameter nor a buffer, so that it stays where it is on another device."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.ones(4, 3)
+
+    def forward(self, x):
+        return x @ self.table if x.shape[0] > 3 else x @ self.table.t()
+
+
+def test_a_device_is_no_reason_to_reject_sizes():
+    model = HoldsPlainly()
+    x = torch.ones(5, 4)
+    assert error_on_meta(model, (x,), {}) is not None
+    eager = Eager(model, declare(model, (x,), None, {"x": {0: Dim("n", max=9)}}))
+    assert [eager.rejection({"n": n}) is not None for n in (3, 4)] == [True, False]
+
+
+def test_a_module_that_was_run_on_meta_keeps_its_parameters():
+    layer = torch.nn.BatchNorm1d(4)
+    before = copy.deepcopy(layer.state_dict())
+    assert error_on_meta(layer, (torch.ones(5, 4),), {}) is None
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+    assert layer.weight.device == torch.device("cpu")

@@ -110,7 +110,7 @@ def python_value(expr, point):
         return bool(expr)
     if isinstance(expr, sympy.Piecewise):
         return next(python_value(value, point) for value, condition in expr.args if python_value(condition, point))
-    if isinstance(expr, fn.Where):
+    if isinstance(expr, fn.Where | sympy.ITE):
         return python_value(expr.args[1 if python_value(expr.args[0], point) else 2], point)
     if isinstance(expr, Double | Comparison):
         return FLOATS[expr.op](*(python_value(arg, point) for arg in expr.args))
@@ -295,6 +295,7 @@ FUNCTIONS = {
     "Max": fn.Max(S, 3),
     "Where": fn.Where(sympy.Lt(S, N), S, U),
     "Piecewise": sympy.Piecewise((S, sympy.Lt(S, N)), (U, sympy.Lt(S, 5)), (N, True)),
+    "ITE": fn.Where(sympy.ITE(sympy.Lt(S, N), sympy.Lt(U, 5), sympy.Lt(N, U)), S, U),
     "PowByNatural": fn.PowByNatural(S, N),
     "Pow": S**2,
     "LShift": fn.LShift(S, N),  # torch writes this one and the next two in terms of others

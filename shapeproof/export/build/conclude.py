@@ -71,10 +71,11 @@ def conclude(
     notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
     notes += [SETTLED_FOR] if found.settled_for and inferred else []
     program, traced, outward = None, found.main.program, None
-    if not refuted and traced is not None and f.FALSE not in enforced:
+    if traced is not None:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
         contract = Requirements.of(inputs, enforced, traced, reads)
-        contract.refuse_example(inputs)
+        contract.refuse_example(inputs)  # if the model is refuted, too: with every remedy, the example stays
+    if not refuted and traced is not None and f.FALSE not in enforced:
         notes += [trust_note(name, compared, name in found.checked) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, inputs.budget))
         unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])

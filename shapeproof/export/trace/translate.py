@@ -139,7 +139,7 @@ class Translator:
             return f.real_compare(expr.op, *map(_as_number, args))
         if kind in _COMPARISONS:
             return _compare(kind, *args)
-        if kind in {"And", "Or", "Not", "Xor"}:
+        if kind in {"And", "Or", "Not", "Xor", "ITE"}:
             return _connect(kind, args)
         if kind == "Piecewise":
             return _piecewise(args)
@@ -181,6 +181,9 @@ def _connect(kind: str, args: list[Value]) -> f.Formula:
         return f.negate(parts[0])
     if kind == "Xor":
         return functools.reduce(lambda left, right: f.negate(_same(left, right)), parts)
+    if kind == "ITE":  # sympy's form of a Piecewise of conditions
+        condition, then, otherwise = parts
+        return f.disjunction(f.conjunction(condition, then), f.conjunction(f.negate(condition), otherwise))
     return f.conjunction(*parts) if kind == "And" else f.disjunction(*parts)
 
 
