@@ -262,3 +262,16 @@ def test_a_choice_by_a_comparison_of_a_choice_has_a_meaning():
     assert report.status == "proved", str(report)
     for n, m in itertools.product(range(5), repeat=2):
         assert agree(ChoosesTwice(), report.program.module(), (torch.ones(n, 3), torch.ones(m, 3)))
+
+
+def test_several_programs_can_be_copied():
+    """The fault: the module held the programs' metadata, which torch cannot copy."""
+    report = check(ChoosesBySize(), (rows(3),), dynamic_shapes=({0: N},), branches="split")
+    assert report.status == "proved", str(report)
+    run = copy.deepcopy(report.program.module())
+    assert all(agree(ChoosesBySize(), run, (rows(n),)) for n in (0, 1, 7, 20))
+
+
+class ChoosesBySize(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if x.shape[0] > 4 else x - 1

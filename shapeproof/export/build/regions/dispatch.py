@@ -170,7 +170,7 @@ class _Dispatch(torch.nn.Module):
 
     def __init__(self, regions: Regions) -> None:
         super().__init__()
-        self._regions = regions
+        self._holds, self._domains, self._names = regions.holds, regions.domains, regions.contract.names
         self.programs = torch.nn.ModuleList(program.module() for program in regions.programs)
         self._guards = InputGuards(regions.contract, regions.programs[0], of_several=True)
 
@@ -181,10 +181,8 @@ class _Dispatch(torch.nn.Module):
             OutsideDomain: the inputs lie in no region.
         """
         point = self._guards.point(args, kwargs)
-        for program, holds in zip(self.programs, self._regions.holds, strict=True):
+        for program, holds in zip(self.programs, self._holds, strict=True):
             if holds_at(holds, point):
                 return program(*args, **kwargs)
-        names = self._regions.contract.names
-        raise refusal(
-            {names[name]: point[name] for name in sorted(names)}, " or ".join(self._regions.domains), "required"
-        )
+        sizes = {self._names[name]: point[name] for name in sorted(self._names)}
+        raise refusal(sizes, " or ".join(self._domains), "required")
