@@ -1,7 +1,7 @@
 """Run a module on tensors without data: sizes, dtypes and layouts are checked, and nothing is computed.
 
-Torch's fake tensors look like those of eager; each operator costs as much as a small kernel's hundred runs. On torch's
-device `meta` the same checks cost a fifth. But there a module may also raise because of the device: it asked for
+Torch's fake tensors look like those of eager, and are slow: Swin of four stages takes 0.33 s on them, 0.12 s on torch's
+device `meta`, 0.03 s in eager at small sizes. But on `meta` a module may also raise because of the device: it asked for
 another one, or holds tensors that are no parameters and no buffers.
 """
 
