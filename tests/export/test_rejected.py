@@ -137,10 +137,10 @@ class HoldsPlainly(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.table = torch.ones(4, 3)
+        self.table = torch.ones(1, 4)
 
     def forward(self, x):
-        return x @ self.table if x.shape[0] > 3 else x @ self.table.t()
+        return x + self.table if x.shape[0] > 3 else x + self.table[:, :3]
 
 
 def test_a_device_is_no_reason_to_reject_sizes():
