@@ -184,7 +184,8 @@ class Facts:
         ({'n': 77}, True, False)
         """
         here, state = self.fork(), self._state
-        here._state = replace(state, after={}, points=list(state.points), answers=dict(state.answers))  # noqa: SLF001 - of this class
+        own = replace(state.apart(), points=list(state.points), answers=dict(state.answers))
+        here._state = own  # noqa: SLF001 - of this class
         return here
 
     def assuming(self, *formulas: Formula) -> Facts:

@@ -15,7 +15,6 @@ from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.metadata import Difference
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, Traced
 from shapeproof.export.limits import SCOUT_ELEMENTS, SMALL_POINTS
-from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
@@ -55,7 +54,7 @@ class Judge:
         inputs = self._attempts.inputs
         if len(self._attempts.sizes.declared) < 2 or inputs.elements(point) > SCOUT_ELEMENTS:
             return False
-        if elements_held(self._eager.mod) > SCOUT_ELEMENTS and self._eager.rejection(point) is None:
+        if not self._eager.is_quick(point) and self._eager.rejection(point) is None:
             return False
         return self._eager.error(point) is not None and self._eager.rejection(point) is not None
 

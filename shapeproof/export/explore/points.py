@@ -50,7 +50,6 @@ class Sizes:
 
     def __init__(self, inputs: Inputs) -> None:
         self.declared = frozenset(inputs.domain.symbols)
-        self._names = inputs.user_names
         self._inputs = inputs
 
     def generic(self, facts: Facts) -> dict[str, int] | None:
@@ -64,8 +63,8 @@ class Sizes:
 
     def cheap(self, facts: Facts) -> dict[str, int] | None:
         """Return generic sizes at which a run costs little, if there are any."""
-        for here in (facts, facts.assuming(f.le(self._inputs.count, SCOUT_ELEMENTS))):
-            point = self.generic(here)
+        for more in ((), (f.le(self._inputs.count, SCOUT_ELEMENTS),)):
+            point = self.generic(facts.assuming(*more))
             if point is not None and self._inputs.elements(point) <= SCOUT_ELEMENTS:
                 return self.of(point)
         return None
@@ -81,7 +80,7 @@ class Sizes:
 
     def describe(self, point: dict[str, int]) -> str:
         """Describe a point in the user's names."""
-        return values_text(dict(sorted(point.items())), self._names) or "the example"
+        return values_text(dict(sorted(point.items())), self._inputs.user_names) or "the example"
 
 
 _GENERAL = 2

@@ -37,14 +37,14 @@ class Sizes:
     read: Callable[[Size], Term]
     known: Callable[[Formula], bool]
 
-    def equal(self, a: Size, b: Size) -> bool:
+    def equal(self, a: Size | Term, b: Size | Term) -> bool:
         """True if two sizes are known to be equal."""
-        mine, other = self.read(a), self.read(b)
+        mine, other = self._term(a), self._term(b)
         return mine is other or self.known(f.eq(mine, other))
 
     def at_least(self, a: Size | Term, low: int) -> bool:
         """True if `a >= low` is known."""
-        term = a if isinstance(a, Term) else self.read(a)
+        term = self._term(a)
         return term.constant_value >= low if term.is_constant else self.known(f.ge(term, low))
 
     def at_most(self, a: Size, high: int) -> bool:
@@ -58,6 +58,9 @@ class Sizes:
     def fits(self, parameter: torch.Tensor | None, shape: Sequence[Size]) -> bool:
         """True if an optional parameter is missing or has this shape."""
         return parameter is None or self.alike(parameter.shape, shape)
+
+    def _term(self, size: Size | Term) -> Term:
+        return size if isinstance(size, Term) else self.read(size)
 
 
 def same_shape(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:

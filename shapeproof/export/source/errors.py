@@ -25,7 +25,7 @@ _FAKES = str(Path(TORCH) / "_subclasses" / "fake_impls.py")
 def raised_by_user(error: BaseException | None) -> bool:
     """True if a `raise` or an `assert` of the user's code raised the error."""
     frame = _raising(error)
-    return frame is not None and (is_users(frame) or not frame.f_code.co_filename.startswith((OURS, TORCH, "<")))
+    return frame is not None and (is_users(frame) or _is_of_the_model(frame.f_code))
 
 
 def raised_at_run_time(error: BaseException | None) -> bool:
@@ -75,13 +75,18 @@ def raised_alike(one: BaseException, other: BaseException) -> bool:
 
 
 def _last_step(error: BaseException) -> tuple[CodeType, int] | None:
-    """The innermost code outside of torch in the traceback of an error, and the offset of its instruction."""
+    """The innermost code of the model in the traceback of an error, and the offset of its instruction."""
     step, last = error.__traceback__, None
     while step is not None:
         code = step.tb_frame.f_code
-        last = last if code.co_filename.startswith((OURS, TORCH, "<")) else (code, step.tb_lasti)
+        last = (code, step.tb_lasti) if _is_of_the_model(code) else last
         step = step.tb_next
     return last
+
+
+def _is_of_the_model(code: CodeType) -> bool:
+    """True if code is in a file of neither torch nor this package: the user's, or a library's."""
+    return not code.co_filename.startswith((OURS, TORCH, "<"))
 
 
 def users_variables(error: BaseException) -> Mapping[str, Any]:

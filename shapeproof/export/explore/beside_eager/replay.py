@@ -168,13 +168,14 @@ class Eager:
         on_meta = error_on_meta(copied(self.mod), args, kwargs)
         if on_meta is None:
             return None
-        eager = self.error(point) if self._is_quick(point) else None
+        eager = self.error(point) if self.is_quick(point) else None
         if eager is not None and raised_alike(eager, on_meta):
             return Rejection(type(eager), by_model=raised_by_user(eager) and is_stated(eager))
         fake = error_on_fakes(copied(self.mod), args, kwargs)
         return Rejection(type(fake), raised_by_user(fake)) if fake is not None and raised_by_sizes(fake) else None
 
-    def _is_quick(self, point: Mapping[str, int]) -> bool:
+    def is_quick(self, point: Mapping[str, int]) -> bool:
+        """True if a run at a point reads few elements of the inputs and of the model."""
         return max(self.inputs.elements(point), elements_held(self.mod)) <= SCOUT_ELEMENTS
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:

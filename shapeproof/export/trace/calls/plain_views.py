@@ -74,13 +74,12 @@ def _fits(mine: Dims, asked: Sequence[Size], others: Dims, sizes: Sizes) -> bool
         return False
     given = [(sizes.read(size), term) for size, term in zip(asked, noted, strict=True) if not _is_left_open(size)]
     known = prod((term for term, _ in given), start=ONE)
-    count, before = prod(noted, start=ONE), prod((size for size, _ in mine), start=ONE)
     left = len(noted) - len(given)
     return (
         left <= 1
         and all(term is other and sizes.at_least(term, 0) for term, other in given)
         and (not left or sizes.at_least(known, 1))
-        and (count is before or sizes.known(f.eq(count, before)))
+        and sizes.equal(prod(noted, start=ONE), prod((size for size, _ in mine), start=ONE))
     )
 
 
