@@ -43,6 +43,8 @@ M_IS_K, M_IS_THREE = Comparison("==", M, K), Comparison("<", M, 3)
         ("if t and none is None and not m == k: r = 5", False, [[(M_IS_K, False)]]),
         ("if t or m == k: r = 5", True, [[(M_IS_K, False)]]),
         ("if t and (m == k or m < 3): r = 5", False, [[(M_IS_K, False), (M_IS_THREE, True)], [(M_IS_K, True)]]),
+        ("if t or sizes[1] == k: r = 5", True, [[(M_IS_K, False)]]),
+        ("if t or sizes[4] == k: r = 5", True, None),
         ("if t and m == k: pass", False, []),
         ("if t and m == k: r = 5", True, None),
         ("r = t and m == k", False, None),
@@ -55,7 +57,7 @@ M_IS_K, M_IS_THREE = Comparison("==", M, K), Comparison("<", M, 3)
 def test_with_which_answers_to_other_questions_a_branch_has_an_effect(body, outcome, expected):
     """Sides that compare other symbolic numbers rejoin with some answers, and part with others."""
     node, scope = Node(outcome), {"say": str, "m": M, "k": K}
-    exec(f"def f(t, m, k, none=None, yes=True):\n r = s = 0\n {body}\n return r, s", scope)  # noqa: S102
+    exec(f"def f(t, m, k, none=None, yes=True):\n r = s = 0\n sizes = [0, m]\n {body}\n return r, s", scope)  # noqa: S102
     with contextlib.suppress(AttributeError):  # the numbers have no value: whoever asks for one fails
         scope["f"](torch.SymBool(node), M, K)
     assert node.found[0] == expected
@@ -74,6 +76,26 @@ def either(x):
 def neither(x):
     n, m = x.shape
     return x.exp() if n == 3 and (m == 4 or m > 5) else x.sin()
+
+
+def cropped(x):
+    n, m = x.shape
+    more = (0, -m % 4, 0, -n % 4)
+    padded = torch.nn.functional.pad(x, more).exp()
+    if more[1] > 0 or more[3] > 0:
+        padded = padded[:n, :m].contiguous()
+    return padded.view(n * m)
+
+
+def test_a_crop_by_either_of_two_items_of_padding_is_traced_once_more():
+    """Where one padding is 0 and the other is not, the model crops as well: only where both are 0 it goes on alone."""
+    dims = {"x": {0: Dim("n", min=0, max=9), 1: Dim("m", min=0, max=9)}}
+    report = check(model(cropped), (torch.randn(5, 6),), dynamic_shapes=dims)
+    slow = verified(model(cropped), declare(model(cropped), (torch.randn(5, 6),), None, dims), in_place=False)
+    assert report.status == slow.status == "proved"
+    assert report.statistics["traces"] < slow.statistics["traces"]
+    boxes = itertools.product(range(10), repeat=2)
+    assert all(agree(model(cropped), report.program.module(), (torch.randn(sizes),)) for sizes in boxes)
 
 
 @pytest.mark.parametrize("forward", [both, either, neither])

@@ -39,6 +39,18 @@ class Loud:
         self.heard.append("loud")
 
 
+class Noting(list):
+    """A list that notes what is read of it."""
+
+    def __init__(self, heard):
+        super().__init__([None])
+        self.heard = heard
+
+    def __getitem__(self, index):
+        self.heard.append("item")
+        return super().__getitem__(index)
+
+
 class Node:
     """torch's node of a symbolic bool, which takes one side and keeps what is said of each branch."""
 
@@ -70,8 +82,8 @@ def function(body, heard):
         heard.append(word)
         return word
 
-    scope = {"say": say, "off": off, "loud": Loud(heard), "OFF": None}
-    exec(f"def f(t, none=None, yes=True, two=2):\n r = s = 0\n{body}\n return r, s", scope)  # noqa: S102
+    scope = {"say": say, "off": off, "loud": Loud(heard), "noting": Noting(heard), "OFF": None}
+    exec(f"def f(t, none=None, yes=True, two=2, pair=(0, None)):\n r = s = 0\n{body}\n return r, s", scope)  # noqa: S102
     return scope["f"]
 
 
@@ -80,7 +92,7 @@ def run(body, given):
     heard: list[str] = []
     try:
         return function(body, heard)(given), heard, None
-    except (TypeError, NameError, AttributeError, AssertionError) as error:
+    except (TypeError, NameError, AttributeError, AssertionError, IndexError) as error:
         return None, heard, type(error)
 
 
@@ -102,6 +114,7 @@ IDLE = (
     "if t: r = 5\n else: r = 5",
     "if t and loud.quiet: r = say('a')",
     "if t and OFF: r = say('a')",
+    "if t and (pair[0] or pair[-1] is not None): r = say('a')",
 )
 ACTING = (
     "r = t and none is None",
@@ -114,6 +127,9 @@ ACTING = (
     "if t: say('a')\n else: say('a')",
     "if t and loud.loud: r = 1",
     "if t and missing: r = 1",
+    "if t and pair[2]: r = 1",
+    "if t and pair[yes] is not None: r = 1",
+    "if t and noting[0] is not None: r = 1",
     "if t and two < 'a': r = 1",
     "if t: del r",
     "r = [1 for _ in range(two) if t]",
@@ -133,8 +149,8 @@ def test_which_branches_have_no_effect(body, expected, outcome):
 
 def conditions():
     """Expressions of a test and plain values; some of them do something."""
-    values = "none is None; none is not None; yes; not yes; two == 2; two > 2; 0; None; off(); OFF; loud.quiet"
-    acting = "loud.plain; loud.loud; say('a'); missing; two < 'a'"
+    values = "none is None; none is not None; yes; not yes; two == 2; two > 2; 0; None; off(); OFF; loud.quiet; pair[0]; pair[-1]"
+    acting = "loud.plain; loud.loud; say('a'); missing; two < 'a'; pair[2]; noting[0]"
     plain = st.sampled_from(f"{values}; {acting}; t; t; t; t".split("; "))
     return st.recursive(
         plain,

@@ -58,6 +58,7 @@ _DEEPEST = 3
 """The number of functions that may be inside each other."""
 _NUMBERS = {bool, int, float}
 _PLAIN = {*_NUMBERS, str, type(None)}
+_SEQUENCES = {list, tuple}
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {**COMPARISONS, ">": operator.gt, ">=": operator.ge}
 """What each sign computes of plain values."""
@@ -299,6 +300,9 @@ class _Side:
                 return not self._truth(self._pop())
             case "TO_BOOL":
                 return self._truth(self._pop())
+            case "BINARY_SUBSCR":
+                index, values = self._pop(), self._pop()
+                return _item(values, index)
             case "IMPORT_NAME":
                 return _imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
             case "CALL" if step.arg == 0:
@@ -370,6 +374,13 @@ def _compared(sign: str, left: Any, right: Any) -> bool:
     if sign not in _SIGNS or not known:
         raise _EndError
     return bool(_SIGNS[sign](left, right))
+
+
+def _item(values: Any, index: Any) -> Any:
+    """Return an item of a list or tuple of Python's own, whose subscript runs no code."""
+    if type(values) not in _SEQUENCES or type(index) is not int or not -len(values) <= index < len(values):
+        raise _EndError
+    return values[index]
 
 
 def _attribute(value: Any, name: str) -> Any:
