@@ -7,23 +7,29 @@ import itertools
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from torch.export import Dim
 
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.terms import as_term, symbol
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.trace.python.rejoining import Comparison, parting
+from shapeproof.export.trace.python.rejoining import Comparison, Computed, parting, where_apart
 from shapeproof.export.verify import verified
 from tests.agreement import agree
+from tests.thoroughness import examples
 
 
 class Node:
     """torch's node of a symbolic bool, which takes one side and keeps what is said of each branch."""
 
-    def __init__(self, outcome):
-        self.outcome, self.found = outcome, []
+    def __init__(self, outcome, read=None):
+        self.outcome, self.read, self.found = outcome, read, []
 
     def bool_(self):
-        self.found.append(parting(self, self.outcome))
+        said = parting(self, self.outcome) if self.read is None else where_apart(self, self.read, self.outcome)
+        self.found.append(said)
         return self.outcome
 
 
@@ -32,6 +38,7 @@ def model(forward):
 
 
 M, K = torch.SymInt(Node(None)), torch.SymInt(Node(None))
+TERMS = {id(M): symbol("m"), id(K): symbol("k")}
 M_IS_K, M_IS_THREE = Comparison("==", M, K), Comparison("<", M, 3)
 
 
@@ -49,7 +56,18 @@ M_IS_K, M_IS_THREE = Comparison("==", M, K), Comparison("<", M, 3)
         ("if t and m == k: r = 5", True, None),
         ("r = t and m == k", False, None),
         ("if t and m == yes: r = 5", False, None),
-        ("if t and m + 1 == k: r = 5", False, None),
+        ("if t or m % 2 == 1 + 0: r = 5", True, [[(Comparison("==", Computed("%", M, 2), 1), False)]]),
+        (
+            "if t or 2 * (m - k) < 3: r = 5",
+            True,
+            [[(Comparison("<", Computed("*", 2, Computed("-", M, K)), 3), False)]],
+        ),
+        ("r = m + 1 if t or none else m + 1", True, None),
+        ("if t or m % k == 1: r = 5", True, None),
+        ("if t or m // 0 == 1: r = 5", True, None),
+        ("if t or m % -2 == 1: r = 5", True, None),
+        ("if t or m ** 2 == 1: r = 5", True, None),
+        ("if t or m + yes == k: r = 5", True, None),
         ("if t and say('a') and m == k: r = 5", False, None),
         ("s = m == k if t else r", False, None),
     ],
@@ -61,6 +79,50 @@ def test_with_which_answers_to_other_questions_a_branch_has_an_effect(body, outc
     with contextlib.suppress(AttributeError):  # the numbers have no value: whoever asks for one fails
         scope["f"](torch.SymBool(node), M, K)
     assert node.found[0] == expected
+
+
+def numbers():
+    """Numbers that are computed of two symbolic ones."""
+    return st.recursive(
+        st.sampled_from(["m", "k", "1", "2", "sizes[1]"]),
+        lambda inner: st.one_of(
+            st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner),
+            st.builds("({} {} {})".format, inner, st.sampled_from(["//", "%"]), st.sampled_from("23")),
+        ),
+        max_leaves=3,
+    )
+
+
+def conditions():
+    """Conditions of `t` and of comparisons of symbolic numbers."""
+    comparisons = st.builds(
+        "({} {} {})".format, numbers(), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), numbers()
+    )
+    more = st.recursive(
+        comparisons,
+        lambda inner: st.one_of(
+            st.builds("({} and {})".format, inner, inner),
+            st.builds("({} or {})".format, inner, inner),
+            st.builds("(not {})".format, inner),
+        ),
+        max_leaves=3,
+    )
+    return st.builds("{} {} {}".format, st.sampled_from(["t", "not t"]), st.sampled_from(["and", "or"]), more)
+
+
+@given(condition=conditions(), outcome=st.booleans())
+@settings(max_examples=examples(300))
+def test_where_a_branch_is_said_to_have_no_effect_it_has_none(condition, outcome):
+    """Law: outside of the formula that is returned, the function returns the same for either truth."""
+    node, scope = Node(outcome, lambda number: TERMS.get(id(number)) or as_term(number)), {}
+    body = f" sizes = [0, m]\n r = 0\n if {condition}: r = 5\n return r"
+    exec(f"def f(t, m, k):\n{body}", scope)  # noqa: S102
+    with contextlib.suppress(AttributeError):
+        scope["f"](torch.SymBool(node), M, K)
+    (apart,) = node.found
+    assume(apart is not None)
+    for m, k in itertools.product(range(6), repeat=2):
+        assert holds_at(apart, {"m": m, "k": k}) or scope["f"](outcome, m, k) == scope["f"](not outcome, m, k)
 
 
 def both(x):

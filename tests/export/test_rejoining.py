@@ -149,9 +149,9 @@ def test_which_branches_have_no_effect(body, expected, outcome):
 
 def conditions():
     """Expressions of a test and plain values; some of them do something."""
-    values = "none is None; none is not None; yes; not yes; two == 2; two > 2; 0; None; off(); OFF; loud.quiet; pair[0]; pair[-1]"
+    values = "none is None; none is not None; yes; not yes; two == 2; two > 2; 0; None; off(); OFF; loud.quiet"
     acting = "loud.plain; loud.loud; say('a'); missing; two < 'a'; pair[2]; noting[0]"
-    plain = st.sampled_from(f"{values}; {acting}; t; t; t; t".split("; "))
+    plain = st.sampled_from(f"{values}; pair[0]; pair[-1]; 2 + two == 4; {acting}; t; t; t; t".split("; "))
     return st.recursive(
         plain,
         lambda inner: st.one_of(

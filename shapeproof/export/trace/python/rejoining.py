@@ -1,11 +1,11 @@
 """Decide from bytecode whether the two sides of a branch rejoin in the same state, so that the branch has no effect.
 
 `n > 1 and mask is None` is False for every n if there is a mask. From the branch, the instructions of both sides are
-followed as long as they only load values, compare numbers, assign local names, or jump forward. The sides rejoin where
-they reach one instruction with the same objects on the stack and in the local names.
+followed as long as they only load values, compare or compute numbers, assign local names, or jump forward. The sides
+rejoin where they reach one instruction with the same objects on the stack and in the local names.
 
-`n == 4 and h == w`, where n is not 4, has an effect only where both hold: if the other side compares symbolic numbers,
-it is followed for each answer, and the answers with which it does not rejoin are returned.
+`n % 2 == 1 or h % 2 == 1`, where n is odd, has an effect only where both are even: if the other side compares symbolic
+numbers, it is followed for each answer, and the answers with which it does not rejoin are returned.
 
 Laws:
 - No code of the user's runs here, and nothing is read that could run code (a property). An instruction that may have an
@@ -48,8 +48,6 @@ from shapeproof.export.source.frames import line_of
 from shapeproof.export.trace.python.whether_traced import answered
 from shapeproof.export.trace.translate import Untranslatable
 
-_SYMBOLIC = {torch.SymInt}, {torch.SymInt, int}
-"""The classes of what is compared, where it is symbolic."""
 _MOST_COMPARED = 3
 """The number of comparisons of symbolic numbers on one way."""
 _LONGEST = 64
@@ -62,6 +60,15 @@ _SEQUENCES = {list, tuple}
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {**COMPARISONS, ">": operator.gt, ">=": operator.ge}
 """What each sign computes of plain values."""
+_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+"""What each sign computes of ints, and of terms."""
+_DIVIDING = {"//", "%"}
 _SHOWING = {"locals", "vars", "dir", "eval", "exec"}
 """Functions that may show a frame's local names: the dict that they return would be brought up to date."""
 _IMPORT = builtins.__import__ if isinstance(builtins.__import__, BuiltinFunctionType) else None
@@ -78,13 +85,44 @@ class _Symbolic:
     true: bool
 
 
+Read = Callable[[Any], Term]
+"""Returns the term of an int, symbolic or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What is computed of two ints, at least one of them symbolic, on the side that is not being traced."""
+
+    sign: str
+    left: Number
+    right: Number
+
+    def read(self, read: Read) -> Term:
+        """Return its term."""
+        left, right = (_term(each, read) for each in (self.left, self.right))
+        term: Term = _ARITHMETIC[self.sign](left, right)
+        return term
+
+
+Number = int | torch.SymInt | Computed
+_NUMBER = {int, torch.SymInt, Computed}
+
+
+def _term(number: Number, read: Read) -> Term:
+    return number.read(read) if isinstance(number, Computed) else read(number)
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A comparison of two ints, at least one of them symbolic, on the side that is not being traced."""
 
     sign: str
-    left: int | torch.SymInt
-    right: int | torch.SymInt
+    left: Number
+    right: Number
+
+    def read(self, read: Read) -> Formula:
+        """Return its formula."""
+        return f.real_compare(self.sign, _term(self.left, read), _term(self.right, read))
 
 
 Way = Sequence[tuple[Comparison, bool]]
@@ -103,7 +141,7 @@ class _OpenError(Exception):
         self.index = index
 
 
-def where_apart(asked: Any, read: Callable[[Any], Term], outcome: bool) -> Formula | None:  # noqa: FBT001
+def where_apart(asked: Any, read: Read, outcome: bool) -> Formula | None:  # noqa: FBT001
     """Return where the branch that asks now has an effect on inputs of its other side: FALSE if it has none.
 
     None if it may have one everywhere. `read` returns the term of an int. The arguments are those of `parting`.
@@ -115,9 +153,9 @@ def where_apart(asked: Any, read: Callable[[Any], Term], outcome: bool) -> Formu
         return None
 
 
-def _taking(way: Way, read: Callable[[Any], Term]) -> Formula:
+def _taking(way: Way, read: Read) -> Formula:
     """Return where the comparisons of a way have its answers."""
-    asked = ((f.real_compare(each.sign, read(each.left), read(each.right)), answer) for each, answer in way)
+    asked = ((each.read(read), answer) for each, answer in way)
     return f.conjunction(*(formula if answer else f.negate(formula) for formula, answer in asked))
 
 
@@ -300,6 +338,9 @@ class _Side:
                 return not self._truth(self._pop())
             case "TO_BOOL":
                 return self._truth(self._pop())
+            case "BINARY_OP":
+                right, left = self._pop(), self._pop()
+                return self._number(step.argrepr, left, right)
             case "BINARY_SUBSCR":
                 index, values = self._pop(), self._pop()
                 return _item(values, index)
@@ -310,10 +351,22 @@ class _Side:
                 return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope.depth)
         raise _EndError
 
+    def _number(self, sign: str, left: Any, right: Any) -> Number:
+        """Return the int that Python computes; of symbolic numbers, what is to be computed. Only plain ints divide."""
+        kinds = {type(left), type(right)}
+        divides = sign in _DIVIDING
+        if sign not in _ARITHMETIC or not kinds <= _NUMBER or (divides and not (type(right) is int and right > 0)):
+            raise _EndError
+        if kinds == {int}:
+            return int(_ARITHMETIC[sign](left, right))
+        if self.answers is None:
+            raise _EndError
+        return Computed(sign, left, right)
+
     def _compared(self, sign: str, left: Any, right: Any) -> Any:
         """Return the bool that Python computes; of symbolic numbers, the comparison itself."""
         kinds = {type(left), type(right)}
-        if self.answers is None or kinds not in _SYMBOLIC or sign not in _SIGNS:
+        if self.answers is None or kinds == {int} or not kinds <= _NUMBER or sign not in _SIGNS:
             return _compared(sign, left, right)
         self.compared[self.index] = Comparison(sign, left, right)
         return self.compared[self.index]
