@@ -53,3 +53,20 @@ def test_a_condition_with_divisions_is_said_as_a_bound_of_its_size():
     (found,) = check(Halves(), (torch.ones(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=40)}}).diagnostics
     (required,) = (note.text.split("   by")[0] for note in found.notes if note.label == "required")
     assert required == "x.shape[0] >= 2"
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x, y):
+        return x if y.shape[0] > x.shape[0] else x + y.reshape(x.shape[0], -1).sum()
+
+
+def test_a_check_behind_a_branch_is_tried_wherever_it_fails():
+    """The fault: `2*y.shape[0] % x.shape[0] == 0` had to hold, as tried at each fourth point; 3 and 4 were accepted."""
+    shapes = {"x": {0: Dim("n", min=2, max=3)}, "y": {0: Dim("m", min=2, max=4)}}
+    found = check(Rows(), (torch.ones(2, 2), torch.ones(2, 2)), dynamic_shapes=shapes).diagnostics
+    (raising,) = (each for each in found if each.id != "other-program")
+    (required,) = (note.text.split("   by")[0] for note in raising.notes if note.label == "required")
+    for n, m in itertools.product((2, 3), (2, 3, 4)):
+        holds = eval(required.replace("x.shape[0]", str(n)).replace("y.shape[0]", str(m)))  # noqa: S307 - of sizes
+        raises = outcome(Rows(), (torch.ones(n, 2), torch.ones(m, 2))) == RAISES
+        assert holds or raises, (required, n, m)

@@ -170,3 +170,15 @@ def test_a_branch_on_a_double_is_refused_with_numbers_for_each_answer(factor):
     (found,) = report.diagnostics
     assert found.id == "data-dependent"
     assert {note.label for note in found.notes} >= {"true at", "false at"}
+
+
+def test_the_smallest_sizes_are_found_beside_a_double_from_data():
+    """The fault: `TypeError: unsupported operand type(s) for -: 'Term' and 'float'`, said to be the model's."""
+    mod = model_of("if h > w:\n    if x.sum().item() < 0: raise ValueError('bad')\nreturn x + 1")
+    report = check(
+        mod, (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("h", min=1, max=6), 1: Dim("w", min=1, max=6)}}
+    )
+    assert report.status == "refuted"
+    (found,) = report.diagnostics
+    told = {note.label: note.text for note in found.notes}
+    assert told["false at"].startswith("x.shape[0] = 1, x.shape[1] = 1")

@@ -43,7 +43,13 @@ def finds_the_largest_in_each_row(x):
     return x.new_zeros(0) if x.shape[0] == 0 else x.max(1).values
 
 
+def lies_otherwise_for_nothing(x):
+    none = x[6:]
+    return none.view(2, -1).t().reshape(-1, 4) if x.shape[0] == 5 else none
+
+
 PROVED = [
+    lies_otherwise_for_nothing,
     returns_early,
     returns_its_input,
     fills_nothing,
@@ -196,3 +202,30 @@ def test_a_mask_beside_an_index_without_elements_may_not_fit_it():
     report = check(Masks(), (torch.ones(4, 4), torch.ones(4) > 0), dynamic_shapes=({0: Dim("n", min=1)},) * 2)
     inputs = [(sign * torch.ones(n, 4), torch.ones(n) > 0) for n in (1, 2, 4) for sign in (1, -1)]
     assert is_true_of(report, Masks(), inputs)
+
+
+@pytest.mark.parametrize("read", [torch.as_strided, torch.as_strided_copy])
+def test_what_is_laid_anew_over_a_storage_reads_elements_that_a_tensor_without_any_hides(read):
+    """The fault: slices without elements, of two inputs, were called the same; only a replay told."""
+
+    def forward(x, y):
+        none = x[7:] if x.shape[0] == 5 else y[7:]
+        return read(none, (1, 1), (1, 1), 0)
+
+    shapes = ({0: Dim("n", min=1, max=6)}, None)
+    report = check(model_of(forward), (torch.ones(3, 2), torch.zeros(2, 2)), dynamic_shapes=shapes)
+    assert report.status == "refuted"
+    (found,) = report.diagnostics
+    assert (found.id, found.witness) == ("other-program", {"x.shape[0]": 5})
+
+
+def test_programs_that_differ_are_run_where_what_they_return_has_elements():
+    """The fault: undecided, since the smallest sizes and the generic ones leave nothing to return."""
+
+    def forward(x):
+        rest = x[30:]
+        return (rest.t() @ rest)[: rest.shape[0]] if x.shape[0] % 2 == 0 else rest
+
+    report = check(model_of(forward), (torch.randn(5, 2),), dynamic_shapes=({0: Dim("n", min=0, max=40)},))
+    (found,) = report.diagnostics
+    assert (report.status, found.witness) == ("refuted", {"x.shape[0]": 32})

@@ -8,16 +8,19 @@ from dataclasses import replace
 
 import torch
 
+from shapeproof.constraints import formulas as f
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import Form, module_of
 from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.metadata import Difference
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, Traced
+from shapeproof.export.graph import nodes
 from shapeproof.export.limits import SCOUT_ELEMENTS, SMALL_POINTS
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
@@ -79,7 +82,7 @@ class Judge:
         if point is None or self._attempts.domain.about_data(step.decision.formula):
             return None
         differs = self._replayed(step, point, forms) is not None
-        return self._smallest_replayed(step, cell, point, forms) if differs else None
+        return self._smallest_replayed(step, cell, [point], forms) if differs else None
 
     def of_rejection(self, step: Step, cell: Facts) -> Finding | None:
         """Return the finding that the model rejects a cell, if a trace of the cell would only raise; None if not known.
@@ -165,14 +168,27 @@ class Judge:
         """Judge a cell in which the programs differ: do their results differ at a concrete input?"""
         point = self._attempts.sizes.of(there.trial.point)
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
-        seen = self._smallest_replayed(step, there.trial.region, point, forms)
+        full = self._with_elements(there)
+        seen = self._smallest_replayed(step, there.trial.region, [point] if full is None else [full, point], forms)
         return seen or Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)
 
+    def _with_elements(self, there: Traced) -> dict[str, int] | None:
+        """Return the smallest sizes of a trace's region at which each tensor that the program returns has elements."""
+        if there.program is None:
+            return None
+        made = (
+            nodes.metadata(each) for out in there.program.graph.find_nodes(op="output") for each in out.all_input_nodes
+        )
+        sizes = [size for each in made if isinstance(each, torch.Tensor) for size in each.shape]
+        full = f.conjunction(*(f.ge(size, 1) for size in map(translator_of(there.program).read, sizes)))
+        told = full.symbols <= self._attempts.sizes.declared
+        return self._attempts.sizes.smallest(there.trial.region.assuming(full)) if told else None
+
     def _smallest_replayed(
-        self, step: Step, facts: Facts, last: dict[str, int], forms: Sequence[Form]
+        self, step: Step, facts: Facts, more: Sequence[dict[str, int]], forms: Sequence[Form]
     ) -> Finding | None:
-        """Return the finding at the first of the smallest points, or else at a last one, where results disagree."""
+        """Return the finding at the first of the smallest points, or else of more points, where results disagree."""
         smallest_first = itertools.islice(ascending(facts, sorted(self._attempts.sizes.declared)), SMALL_POINTS)
-        points = itertools.chain(map(self._attempts.sizes.of, smallest_first), [last])
+        points = itertools.chain(map(self._attempts.sizes.of, smallest_first), more)
         found = (self._replayed(step, point, forms) for point in points)
         return next((each for each in found if each is not None), None)

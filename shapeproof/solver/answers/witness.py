@@ -215,7 +215,12 @@ def _measures(names: Sequence[str]) -> Iterator[Term]:
 
 
 def _least(measure: Term, facts: Facts, best: Point) -> Point:
-    """Return the point with the least measure, and add to the facts that the measure is no greater."""
+    """Return the point with the least measure, and add to the facts that the measure is no greater.
+
+    A double stays as it was found: the solver may find one for a symbol that was an integer at an earlier point.
+    """
+    if _is_of_a_double(measure, best):
+        return best
     low, high = 0, evaluate(measure, best)
     while low < high:
         middle = (low + high) // 2
@@ -224,12 +229,16 @@ def _least(measure: Term, facts: Facts, best: Point) -> Point:
             break
         if point is None:
             low = middle + 1
-        elif any(isinstance(point.get(name), float) for name in measure.symbols):
-            break  # a double stays as it was found
+        elif _is_of_a_double(measure, point):
+            break
         else:
             best, high = point, evaluate(measure, point)
     facts.learn(le(measure, high))
     return best
+
+
+def _is_of_a_double(measure: Term, point: Point) -> bool:
+    return any(isinstance(point.get(name), float) for name in measure.symbols)
 
 
 def generic(facts: Facts, names: Sequence[str]) -> Point | Undecided | None:

@@ -127,9 +127,11 @@ class Extent:
     def _on_one_path(self, decision: Decision) -> bool:
         """True if a decision is asked on one path, as far as is known; false of a check that only checks precede."""
         trial = self.found.main.trial
-        checks = {step.decision.taken for step in trial.steps if step.decision.kind is Kind.ASSERTED}
-        before = trial.facts_before(decision.formula).formulas
-        return not (decision.taken in checks and checks.issuperset(set(before).difference(trial.known.formulas)))
+        asked = [*itertools.takewhile(lambda each: each.taken is not decision.taken, trial.decisions), decision]
+        learned = set(trial.facts_before(decision.formula).formulas).difference(trial.known.formulas)
+        of_main = len(asked) <= len(trial.decisions)
+        only_checks = all(each.kind is Kind.ASSERTED for each in asked)
+        return not (of_main and only_checks and learned.issubset(each.taken for each in asked))
 
     def _raises_without(self, required: Formula, each: int = 1) -> bool:
         """True if eager raised wherever it was run: at points where the requirement fails or is undefined."""

@@ -343,7 +343,9 @@ class _Comparison:
         a, b = self.left.value(mine), self.right.value(other)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
-        alike = self._same_storage(mine, other) or self._same_elements(mine, other) or self._have_none(mine, other)
+        if self._have_none(mine, other):
+            return self._same_value(a, b)
+        alike = self._same_storage(mine, other) or self._same_elements(mine, other)
         return alike and self._same_value(a, b) and same_strides(a, b, self._sizes)
 
     def _same_elements(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
@@ -355,9 +357,11 @@ class _Comparison:
         return inner and same_elements(a.numbers(mine), b.numbers(other))
 
     def _have_none(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
-        """True if neither tensor has elements, so that nothing tells where it lies; an operator may resize it."""
-        both = self._both(mine, other)
-        return all(has_none(side.value(node), side) and side.changed.isdisjoint(side.at(node)) for side, node in both)
+        """True if neither tensor has elements, and nothing tells how it lies: it is neither resized nor laid anew."""
+        return all(
+            not side.restrided and side.changed.isdisjoint(side.at(node)) and has_none(side.value(node), side)
+            for side, node in self._both(mine, other)
+        )
 
     def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors have the same storage, offset and gradient."""

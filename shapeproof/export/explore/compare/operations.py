@@ -61,10 +61,13 @@ class Side:
     _may_be_returned: set[Any] = field(default_factory=set)
     idle: frozenset[torch.fx.Node] = frozenset()
     """The calls without effect on the region, once the operations are selected."""
-    restrided: bool = False
+    restrided: bool = field(init=False)
     """True if `as_strided` may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
     moved: Moved | None = None
     """The tensors of moved parameters, once the operations are selected."""
+
+    def __post_init__(self) -> None:
+        self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -80,7 +83,6 @@ class Side:
     def operations(self) -> list[torch.fx.Node]:
         """Return the nodes that act; views, and sizes computed from sizes, are read where they are used."""
         kept = []
-        self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
         if not self.restrided:
             self.idle = idle(self)
         acting = (node for node in self.graph.nodes if node not in self.idle)
