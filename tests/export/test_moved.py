@@ -63,6 +63,29 @@ def test_positions_of_the_tables_own_size_are_the_table():
         assert agree(model, run, (torch.randn(b, 3, h, w),))
 
 
+class OfSquares(Positions):
+    """Takes the table as it is where the image is square and has as many patches: by pixels, not by rows of patches."""
+
+    def forward(self, x):
+        patches = F.avg_pool2d(x, 2).flatten(2).transpose(1, 2)
+        if patches.shape[1] == 4 and x.shape[2] == x.shape[3]:
+            return F.pad(patches, (0, 0, 1, 0)) + self.table
+        grid = self.table[:, 1:].reshape(1, 2, 2, 3).permute(0, 3, 1, 2)
+        grid = F.interpolate(grid, (x.shape[2] // 2, x.shape[3] // 2), mode="bicubic").to(torch.float32)
+        return F.pad(patches, (0, 0, 1, 0)) + torch.cat((self.table[:, :1], grid.permute(0, 2, 3, 1).view(1, -1, 3)), 1)
+
+
+def test_a_size_that_only_a_proof_tells_is_known():
+    """The fault: undecided, since rewriting by `h == w` and `(h//2)*(w//2) == 4` does not tell that `h//2` is 2."""
+    dims = {0: Dim("b", min=1, max=4), 2: Dim("h", min=2, max=9), 3: Dim("w", min=2, max=9)}
+    model = OfSquares()
+    report = check(model, (torch.randn(2, 3, 8, 6),), dynamic_shapes=(dims,))
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    for h, w in itertools.product(range(2, 10), repeat=2):
+        assert agree(model, run, (torch.randn(2, 3, h, w),))
+
+
 class Frames(torch.nn.Module):
     """A video model's table of times: resized, it has another layout than the table."""
 

@@ -17,6 +17,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export.explore.compare.idle import idle
 from shapeproof.export.explore.compare.moved import Moved
@@ -184,8 +185,15 @@ class Side:
     def one_value(self, size: Any) -> int | None:
         """Return the value of a size that has a single value on the region, else None."""
         term = self.quantity(size)
-        known = self.region.reduce(term) if isinstance(term, Term) else None
-        return known.constant_value if known is not None and known.is_constant else None
+        if not isinstance(term, Term):
+            return None
+        known = self.region.reduce(term)
+        if isinstance(known, Term) and known.is_constant:
+            return known.constant_value
+        points = [point for point in self.region.samples() if term.symbols <= point.keys()]
+        values = {evaluate(term, point) for point in points if term.total}
+        value = values.pop() if len(values) == 1 else None
+        return value if value is not None and self.same(size, value) else None
 
     def value(self, node: torch.fx.Node) -> Any:
         """Return the node's fake value on the region."""
