@@ -125,8 +125,8 @@ def copied(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
     made = copy.copy(program)
     made._graph_module = _copied_module(program.graph_module)
     made._graph_signature = copy.deepcopy(program.graph_signature)
-    made._constants = dict(program.constants)
-    made._state_dict = dict(program.state_dict)
+    made._constants = copy.deepcopy(dict(program.constants))
+    made._state_dict = copy.deepcopy(dict(program.state_dict))
     return made
 
 

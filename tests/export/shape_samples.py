@@ -266,6 +266,9 @@ def attention(rng):
         if x.dim() == 4 and rng.random() < 0.6:  # heads inside, and perhaps with a gap after each row
             rows = x.transpose(1, 2)
             x = torch.cat([rows] * rng.choice((1, 1, 3)), 2)[:, :, : rows.shape[2]].transpose(1, 2)
+        elif x.dim() == 4 and rng.random() < 0.5:  # the dims before the last in any order in memory
+            order = [*rng.sample(range(3), 3), 3]
+            x = x.permute(order).contiguous().permute([order.index(dim) for dim in range(4)])
         return x
 
     operands = laid(batch, heads, length, width), laid(batch, heads, other, width), laid(batch, heads, other, width)

@@ -139,10 +139,10 @@ def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term])
         return False
     (x,) = operands
     plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
-    return plain and not torch.is_autocast_enabled(x.device.type) and _lies_in_some_order(x, read)
+    return plain and not torch.is_autocast_enabled(x.device.type) and lies_in_some_order(x, read)
 
 
-def _lies_in_some_order(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
+def lies_in_some_order(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
     """True if the dimensions, in some order, lie row by row; those of size 1 are left out."""
     left = [dim for dim in dims(x.shape, x.stride(), read) if dim[0] is not ONE]
     elements = counted = ONE

@@ -44,4 +44,4 @@ def _fits(mask: torch.Tensor | None, shape: tuple[Size, ...], sizes: Sizes) -> b
     if mask.dim() not in {2, _RANK} or mask.requires_grad or sizes.read(mask.stride(-1)) is not ONE:
         return False
     *outer, last = zip(mask.shape, shape[_RANK - mask.dim() :], strict=True)
-    return sizes.equal(*last) and all(sizes.read(size) is ONE or sizes.equal(size, whole) for size, whole in outer)
+    return sizes.equal(*last) and all(sizes.equal(size, 1) or sizes.equal(size, whole) for size, whole in outer)

@@ -20,7 +20,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, ZERO, modulo
-from shapeproof.export.ops.layouts import Size, Sizes, lies_row_by_row
+from shapeproof.export.ops.layouts import Size, Sizes, lies_in_some_order, lies_row_by_row
 from shapeproof.export.ops.shapes.dtypes import KNOWN, WHOLE, DtypeRule, Named, is_real
 from shapeproof.export.shim.storages import storages
 
@@ -45,7 +45,7 @@ class Layout(Enum):
     ONE = "one of them"
     NONE = "none"
     MADE = "there are no operands"
-    QUERY = "the first one, or its second dim lies inside its third one, as heads do, and so does the result's"
+    QUERY = "the first one in some order, as the result then is, or its second dim lies inside its third, as heads do"
     IMAGE = "the only one, or its channels are last, and so are the result's"
 
 
@@ -87,7 +87,9 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     shape = None if dtype is None else rule.shape(named, sizes)
     if dtype is None or shape is None:
         return None
-    return shape, dtype, (_with_channels_last(shape) if last else _with_heads_inside(shape) if inside else None)
+    if rule.layout is Layout.QUERY:
+        return shape, dtype, _with_heads_inside(shape) if inside else operands[0].stride()
+    return shape, dtype, _with_channels_last(shape) if last else None
 
 
 def gives(
@@ -141,7 +143,7 @@ def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool
     if layout in {Layout.NONE, Layout.MADE}:
         return True
     if layout is Layout.QUERY:
-        return lies_row_by_row(operands[0], sizes.read)
+        return lies_in_some_order(operands[0], sizes.read)
     lie = (lies_row_by_row(each, sizes.read) for each in operands)
     return all(lie) if layout is Layout.ALL else any(lie)
 
