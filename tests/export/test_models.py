@@ -108,7 +108,8 @@ def test_swin_is_refuted_for_a_handful_of_reasons_that_fit_on_a_screen():
     assert report.status == "refuted", str(report)
     assert 1 <= len(report.diagnostics) <= 6
     lines = str(report).splitlines()
-    assert len(lines) <= 60
+    declarations = sum("= declared" in line for line in lines)  # where they wrap depends on the path of this file
+    assert len(lines) - 2 * declarations <= 50
     assert max(map(len, lines)) <= 100
     outcomes = [outcome(model, *at(args, kwargs, shapes, sizes)) for sizes in witnesses(report, shapes)]
     assert RAISES in outcomes
