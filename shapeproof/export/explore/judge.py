@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import Form, module_of
@@ -166,29 +167,31 @@ class Judge:
 
     def _of_difference(self, step: Step, there: Traced, difference: Difference, forms: Sequence[Form]) -> Finding:
         """Judge a cell in which the programs differ: do their results differ at a concrete input?"""
-        point = self._attempts.sizes.of(there.trial.point)
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
-        full = self._with_elements(there)
-        seen = self._smallest_replayed(step, there.trial.region, [point] if full is None else [full, point], forms)
+        seen = self._smallest_replayed(step, there.trial.region, self._telling(there), forms)
+        point = self._attempts.sizes.of(there.trial.point)
         return seen or Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)
 
-    def _with_elements(self, there: Traced) -> dict[str, int] | None:
-        """Return the smallest sizes of a trace's region at which each tensor that the program returns has elements."""
-        if there.program is None:
-            return None
-        made = (
-            nodes.metadata(each) for out in there.program.graph.find_nodes(op="output") for each in out.all_input_nodes
-        )
-        sizes = [size for each in made if isinstance(each, torch.Tensor) for size in each.shape]
-        full = f.conjunction(*(f.ge(size, 1) for size in map(translator_of(there.program).read, sizes)))
-        told = full.symbols <= self._attempts.sizes.declared
-        return self._attempts.sizes.smallest(there.trial.region.assuming(full)) if told else None
+    def _telling(self, there: Traced) -> Iterator[dict[str, int]]:
+        """Yield the smallest sizes at which each tensor that a trace returns has elements, then those of the trace."""
+        if there.program is not None:
+            full = self._attempts.sizes.smallest(there.trial.region.assuming(_with_elements(there.program)))
+            yield from [] if full is None else [full]
+        yield self._attempts.sizes.of(there.trial.point)
 
     def _smallest_replayed(
-        self, step: Step, facts: Facts, more: Sequence[dict[str, int]], forms: Sequence[Form]
+        self, step: Step, facts: Facts, more: Iterable[dict[str, int]], forms: Sequence[Form]
     ) -> Finding | None:
         """Return the finding at the first of the smallest points, or else of more points, where results disagree."""
         smallest_first = itertools.islice(ascending(facts, sorted(self._attempts.sizes.declared)), SMALL_POINTS)
         points = itertools.chain(map(self._attempts.sizes.of, smallest_first), more)
         found = (self._replayed(step, point, forms) for point in points)
         return next((each for each in found if each is not None), None)
+
+
+def _with_elements(program: torch.export.ExportedProgram) -> Formula:
+    """Return where each tensor that a program returns has elements."""
+    read = translator_of(program).read
+    returned = (each for output in program.graph.find_nodes(op="output") for each in output.all_input_nodes)
+    tensors = (made for made in map(nodes.metadata, returned) if isinstance(made, torch.Tensor))
+    return f.conjunction(*(f.ge(read(size), 1) for made in tensors for size in made.shape))

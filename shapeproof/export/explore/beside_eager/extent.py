@@ -128,10 +128,10 @@ class Extent:
         """True if a decision is asked on one path, as far as is known; false of a check that only checks precede."""
         trial = self.found.main.trial
         asked = [*itertools.takewhile(lambda each: each.taken is not decision.taken, trial.decisions), decision]
+        is_of_main = len(asked) <= len(trial.decisions)
         learned = set(trial.facts_before(decision.formula).formulas).difference(trial.known.formulas)
-        of_main = len(asked) <= len(trial.decisions)
-        only_checks = all(each.kind is Kind.ASSERTED for each in asked)
-        return not (of_main and only_checks and learned.issubset(each.taken for each in asked))
+        checks = {each.taken for each in asked if each.kind is Kind.ASSERTED}
+        return not (is_of_main and checks.issuperset(learned) and checks.issuperset(each.taken for each in asked))
 
     def _raises_without(self, required: Formula, each: int = 1) -> bool:
         """True if eager raised wherever it was run: at points where the requirement fails or is undefined."""

@@ -45,7 +45,7 @@ class Layout(Enum):
     ONE = "one of them"
     NONE = "none"
     MADE = "there are no operands"
-    QUERY = "the first one in some order, as the result then is, or its second dim lies inside its third, as heads do"
+    QUERY = "the first one in any order, or its second dim lies inside its third one, as heads do: so does the result"
     IMAGE = "the only one, or its channels are last, and so are the result's"
 
 
