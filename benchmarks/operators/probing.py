@@ -19,6 +19,7 @@ from benchmarks.operators.calls import Call, contiguous, make_tensor, quietly, r
 from shapeproof.export import check
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.explore.beside_eager.replay import unequal
+from shapeproof.export.shim.process.idle_work import few_threads
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import leaves
 
@@ -222,12 +223,16 @@ def _wrong(mod: Laid, report: Any, call: Call, chosen: Sequence[int]) -> str:
 
 
 def _seeded(run: Callable[..., Any], given: Any) -> tuple[Any, Exception | None]:
-    """Run with one seed, and with memory that no kernel has written filled: `new_empty` has no values to compare."""
+    """Run with one seed, and with memory that no kernel has written filled: `new_empty` has no values to compare.
+
+    It runs on one thread: of two values that `max_unpool2d` puts in one place, the last one stays.
+    """
     torch.manual_seed(0)
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(mode=True, warn_only=True)  # fills it
     try:
-        return quietly(run, given, {})
+        with few_threads(sum(each.numel() for each in _tensors(given))):
+            return quietly(run, given, {})
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
