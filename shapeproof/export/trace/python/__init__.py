@@ -8,4 +8,5 @@ containers.py        symbolic `range` and `set`
 remembering.py       restores what code remembers between calls
 whether_traced.py    notes where a model asks whether it is traced
 rejoining.py         branches whose two sides rejoin in the same state
+plain_reads.py       what an instruction reads or compares without running code
 """

@@ -16,7 +16,6 @@ Laws:
 
 from __future__ import annotations
 
-import builtins
 import dis
 import functools
 import inspect
@@ -24,27 +23,29 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FrameType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    ModuleType,
-)
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.operators import COMPARISONS
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, outwards
 from shapeproof.export.source.bytecode import LOCAL, NULL, PASSED, index_at, instructions, locals_of
 from shapeproof.export.source.frames import line_of
+from shapeproof.export.trace.python.plain_reads import (
+    PLAIN,
+    SIGNS,
+    EndError,
+    attribute,
+    compared,
+    imported,
+    is_object,
+    item,
+    named,
+)
 from shapeproof.export.trace.python.whether_traced import answered
 from shapeproof.export.trace.translate import Untranslatable
 
@@ -54,12 +55,7 @@ _LONGEST = 64
 """The number of instructions that are followed on one side."""
 _DEEPEST = 3
 """The number of functions that may be inside each other."""
-_NUMBERS = {bool, int, float}
-_PLAIN = {*_NUMBERS, str, type(None)}
-_SEQUENCES = {list, tuple}
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
-_SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {**COMPARISONS, ">": operator.gt, ">=": operator.ge}
-"""What each sign computes of plain values."""
 _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -71,8 +67,6 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
 _DIVIDING = {"//", "%"}
 _SHOWING = {"locals", "vars", "dir", "eval", "exec"}
 """Functions that may show a frame's local names: the dict that they return would be brought up to date."""
-_IMPORT = builtins.__import__ if isinstance(builtins.__import__, BuiltinFunctionType) else None
-"""Python's own; None if a hook has taken its place."""
 _builtins_of = operator.attrgetter("__builtins__")
 _WITH_ARGUMENTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -127,10 +121,6 @@ class Comparison:
 
 Way = Sequence[tuple[Comparison, bool]]
 """The comparisons of symbolic numbers on one way through the other side, with their answers."""
-
-
-class _EndError(Exception):
-    """The next instruction is not followed."""
 
 
 class _OpenError(Exception):
@@ -230,7 +220,7 @@ def _followed(side: _Side) -> Iterator[_State]:
         for _ in range(_LONGEST):
             side.step()
             yield _State(side.index, tuple(side.stack), dict(side.stored))
-    except _EndError:
+    except EndError:
         return
 
 
@@ -263,7 +253,7 @@ class _Side:
         """Follow one instruction.
 
         Raises:
-            _EndError: it is none of those that are followed.
+            EndError: it is none of those that are followed.
         """
         step = self.next
         target = self._jump(step) if "JUMP" in step.opname else None
@@ -271,7 +261,7 @@ class _Side:
             self._apply(step)
         self.index = self.index + 1 if target is None else index_at(self.scope.code, target) or 0
         if target is not None and target <= step.offset:
-            raise _EndError
+            raise EndError
 
     def returned(self) -> Any:
         """Follow a whole function, and return its plain value."""
@@ -279,11 +269,11 @@ class _Side:
             step = self.next
             if step.opname in _RETURNING:
                 value = step.argval if step.opname == "RETURN_CONST" else self._pop()
-                if type(value) in _PLAIN:
+                if type(value) in PLAIN:
                     return value
                 break
             self.step()
-        raise _EndError
+        raise EndError
 
     def _jump(self, step: dis.Instruction) -> int | None:
         """Return the offset to which a jump goes; None if it does not jump."""
@@ -299,7 +289,7 @@ class _Side:
                 jumps = self._truth(value) is (name == "JUMP_IF_TRUE_OR_POP")
                 self.stack += [value] if jumps else []
             case _:
-                raise _EndError
+                raise EndError
         return int(step.argval) if jumps else None
 
     def _apply(self, step: dis.Instruction) -> None:
@@ -310,13 +300,13 @@ class _Side:
             case "LOAD_CONST":
                 self.stack.append(step.argval)
             case name if name in LOCAL:
-                self.stack.append(_named(step.argval, self.stored, self.scope.local))
+                self.stack.append(named(step.argval, self.stored, self.scope.local))
             case "LOAD_GLOBAL":
-                value = _named(step.argval, self.scope.module, lambda: self.scope.builtin)
+                value = named(step.argval, self.scope.module, lambda: self.scope.builtin)
                 self._push(value, marked=bool((step.arg or 0) & 1))
             case "LOAD_ATTR" | "LOAD_METHOD" as name:
                 called = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((step.arg or 0) & 1))
-                self._push(_attribute(self._pop(), step.argval), marked=called)
+                self._push(attribute(self._pop(), step.argval), marked=called)
             case "PUSH_NULL":
                 self.stack.append(NULL)
             case "POP_TOP":
@@ -330,7 +320,7 @@ class _Side:
         """Return the value that an instruction computes from the values on the stack."""
         match step.opname:
             case "IS_OP":
-                return _is(self._pop(), self._pop()) is not bool(step.arg)
+                return is_object(self._pop(), self._pop()) is not bool(step.arg)
             case "COMPARE_OP":
                 right, left = self._pop(), self._pop()
                 return self._compared(step.argval, left, right)
@@ -343,31 +333,31 @@ class _Side:
                 return self._number(step.argrepr, left, right)
             case "BINARY_SUBSCR":
                 index, values = self._pop(), self._pop()
-                return _item(values, index)
+                return item(values, index)
             case "IMPORT_NAME":
-                return _imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
+                return imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
             case "CALL" if step.arg == 0:
                 line = step.positions.lineno if step.positions else None
                 return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope.depth)
-        raise _EndError
+        raise EndError
 
     def _number(self, sign: str, left: Any, right: Any) -> Number:
         """Return the int that Python computes; of symbolic numbers, what is to be computed. Only plain ints divide."""
         kinds = {type(left), type(right)}
         divides = sign in _DIVIDING
         if sign not in _ARITHMETIC or not kinds <= _NUMBER or (divides and not (type(right) is int and right > 0)):
-            raise _EndError
+            raise EndError
         if kinds == {int}:
             return int(_ARITHMETIC[sign](left, right))
         if self.answers is None:
-            raise _EndError
+            raise EndError
         return Computed(sign, left, right)
 
     def _compared(self, sign: str, left: Any, right: Any) -> Any:
         """Return the bool that Python computes; of symbolic numbers, the comparison itself."""
         kinds = {type(left), type(right)}
-        if self.answers is None or kinds == {int} or not kinds <= _NUMBER or sign not in _SIGNS:
-            return _compared(sign, left, right)
+        if self.answers is None or kinds == {int} or not kinds <= _NUMBER or sign not in SIGNS:
+            return compared(sign, left, right)
         self.compared[self.index] = Comparison(sign, left, right)
         return self.compared[self.index]
 
@@ -383,8 +373,8 @@ class _Side:
     def _store(self, name: str, value: Any) -> None:
         """Assign a local name, unless that may drop the last reference to an object, whose finalizer would run."""
         held = self.stored if name in self.stored else self.scope.local()
-        if name in held and type(held[name]) not in _PLAIN:
-            raise _EndError
+        if name in held and type(held[name]) not in PLAIN:
+            raise EndError
         self.stored[name] = value
 
     def _push(self, value: Any, *, marked: bool) -> None:
@@ -392,117 +382,28 @@ class _Side:
 
     def _pop(self) -> Any:
         if not self.stack:
-            raise _EndError
+            raise EndError
         return self.stack.pop()
-
-
-def _named(name: str, first: Mapping[str, Any], then: Callable[[], Mapping[str, Any]]) -> Any:
-    """Return what a name stands for; only plain dicts are read, since another mapping may run code."""
-    if type(first) is not dict:
-        raise _EndError
-    names = first if name in first else then()
-    if type(names) is not dict or name not in names:
-        raise _EndError
-    return names[name]
 
 
 def _truth(value: Any) -> bool:
     if isinstance(value, _Symbolic):
         return value.true
-    if type(value) not in _PLAIN:
-        raise _EndError
+    if type(value) not in PLAIN:
+        raise EndError
     return bool(value)
-
-
-def _is(one: Any, other: Any) -> bool:
-    """True if two values are one object; one of them must be None."""
-    if one is not None and other is not None:
-        raise _EndError
-    return one is other
-
-
-def _compared(sign: str, left: Any, right: Any) -> bool:
-    kinds = {type(left), type(right)}
-    known = kinds <= _PLAIN if sign in {"==", "!="} else kinds <= _NUMBERS or kinds == {str}
-    if sign not in _SIGNS or not known:
-        raise _EndError
-    return bool(_SIGNS[sign](left, right))
-
-
-def _item(values: Any, index: Any) -> Any:
-    """Return an item of a list or tuple of Python's own, whose subscript runs no code."""
-    if type(values) not in _SEQUENCES or type(index) is not int or not -len(values) <= index < len(values):
-        raise _EndError
-    return values[index]
-
-
-def _attribute(value: Any, name: str) -> Any:
-    """Return an attribute that Python finds in an object, its class or a module without running code.
-
-    Of a module, only what stands in its dict: its class may have properties (`torch.backends.cudnn`).
-    """
-    classes = type(value).__mro__ if type(value) is ModuleType else _plain_classes(value)
-    own = _own_names(value, classes)
-    holder = next((vars(each) for each in classes if name in vars(each)), None)
-    if (holder is None) is (name not in own):  # in neither of them, or in both
-        raise _EndError
-    if holder is None:
-        return own[name]
-    if type(holder[name]) not in _PLAIN:  # others may be descriptors
-        raise _EndError
-    return holder[name]
-
-
-def _plain_classes(value: Any) -> tuple[type, ...]:
-    """Return the classes of an object whose attributes Python looks up without running code.
-
-    Raises:
-        _EndError: a class or a metaclass may run code.
-    """
-    if type(type(value)) is not type:
-        raise _EndError
-    classes = type(value).__mro__
-    if any("__getattribute__" in vars(each) for each in classes[:-1]):
-        raise _EndError
-    return classes
-
-
-def _own_names(value: Any, classes: tuple[type, ...]) -> Mapping[str, Any]:
-    """Return the dict of an object.
-
-    Raises:
-        _EndError: it has none, or a class names something else `__dict__`: a property, a slot, another class's dict.
-    """
-    holder = next((each for each in classes if "__dict__" in vars(each)), None)
-    shown = None if holder is None else vars(holder)["__dict__"]
-    if not isinstance(shown, GetSetDescriptorType | MemberDescriptorType):
-        raise _EndError
-    if (shown.__objclass__, shown.__name__) != (holder, "__dict__"):
-        raise _EndError
-    names = shown.__get__(value)
-    if type(names) is not dict:
-        raise _EndError
-    return names
-
-
-def _imported(name: str, names: Any, level: Any, builtin: Mapping[str, Any]) -> ModuleType:
-    module = sys.modules.get(name)
-    plainly = names is None and level == 0 and "." not in name and builtin.get("__import__", builtin) is _IMPORT
-    if not plainly or type(module) is not ModuleType:
-        raise _EndError
-    return module
 
 
 def _called(slots: list[Any], where: SourceLocation, depth: int) -> Any:
     """Return the plain value of a function without arguments, which is followed, too."""
     (function, *others) = [slot for slot in slots if slot is not NULL] or [None]
     if others or type(function) is not FunctionType:
-        raise _EndError
+        raise EndError
     if (answer := answered(function, where)) is not None:  # the same on both sides of a trace, not in eager
         return answer
     code = function.__code__
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
     if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or depth >= _DEEPEST:
-        raise _EndError
+        raise EndError
     scope = _Scope(code, dict, function.__globals__, _builtins_of(function), depth + 1)
     return _Side(scope).returned()
