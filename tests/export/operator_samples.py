@@ -389,6 +389,14 @@ _BY_NAME |= {
     "resize_": st.builds(lambda: ((torch.ones(2), [5]), {})),
     "resize_as_": st.builds(lambda: ((torch.ones(2), torch.ones(5)), {})),
     "set_.source_Tensor": st.builds(lambda: ((torch.ones(2), torch.ones(5)), {})),
+    **dict.fromkeys(
+        ("as_strided", "as_strided_", "as_strided_copy"), st.builds(lambda: ((torch.rand(6), [2], [2], 1), {}))
+    ),
+    "as_strided_scatter": st.builds(lambda: ((torch.rand(6), torch.zeros(2), [2], [2], 1), {})),
+    **dict.fromkeys(("view.dtype", "view_copy.dtype"), st.builds(lambda: ((torch.rand(2, 4), torch.int16), {}))),
+    **dict.fromkeys(("view_as_complex", "view_as_complex_copy"), st.builds(lambda: ((torch.rand(3, 2),), {}))),
+    "sym_stride.int": st.builds(lambda: ((torch.rand(3, 2), 0), {})),
+    "sym_storage_offset": st.builds(lambda: ((torch.rand(3, 2),), {})),
     "sym_constrain_range": given_as(small, min=st.just(0)),
     "sym_constrain_range_for_size": given_as(small, min=st.just(0)),
 }

@@ -276,7 +276,7 @@ def attention(rng):
         rng.choice((length, length, 1)),
         rng.choice((other, other, 1)),
     ]
-    mask = made(rng, sizes[rng.choice((0, 0, 2)) :], rng.choice(((torch.bool,), dtype)))
+    mask = made(rng, sizes[rng.choice((0, 0, 2)) :], rng.choice(((torch.bool,), dtype, dtype, KINDS)))
     how = {"scale": rng.choice((None, 0.5)), "is_causal": rng.random() < 0.2}
     return *operands, rng.choice((None, mask, mask)), how
 

@@ -204,19 +204,84 @@ def test_a_mask_beside_an_index_without_elements_may_not_fit_it():
     assert is_true_of(report, Masks(), inputs)
 
 
-@pytest.mark.parametrize("read", [torch.as_strided, torch.as_strided_copy])
-def test_what_is_laid_anew_over_a_storage_reads_elements_that_a_tensor_without_any_hides(read):
-    """The fault: slices without elements, of two inputs, were called the same; only a replay told."""
+@torch.library.custom_op("shapeproof_tests::behind", mutates_args=())
+def behind(x: torch.Tensor) -> torch.Tensor:
+    return x.as_strided((2,), (1,), 0).clone()
 
-    def forward(x, y):
-        none = x[7:] if x.shape[0] == 5 else y[7:]
-        return read(none, (1, 1), (1, 1), 0)
 
-    shapes = ({0: Dim("n", min=1, max=6)}, None)
-    report = check(model_of(forward), (torch.ones(3, 2), torch.zeros(2, 2)), dynamic_shapes=shapes)
+@behind.register_fake
+def _(x):
+    return x.new_empty(2)
+
+
+def without_gradients(none):
+    with torch.no_grad():
+        return none.as_strided((2,), (1,), 0) * 2
+
+
+def by_a_kernel(none):
+    return behind(none)
+
+
+READING_BEHIND = {
+    "a view": lambda none: none.as_strided((2,), (1,), 0) * 2,
+    "a copy": lambda none: torch.as_strided_copy(none, (2,), (1,), 0),
+    "a view in a body": without_gradients,
+    "another tensor over its storage": lambda none: torch.empty(2).set_(none, 0, (2,), (1,)) * 2,
+    "an operator of the user's": by_a_kernel,
+}
+
+
+class Behind(torch.nn.Module):
+    """Reads what lies behind a slice without elements; it makes a difference at one size."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+
+    def forward(self, x, y):
+        n = x.shape[0]
+        none = y[:0] if n >= 17 else x[:0]
+        return self.read(none) * (torch.full((), n) == 20)
+
+
+@pytest.mark.parametrize("how", READING_BEHIND)
+def test_what_lies_behind_a_tensor_without_elements_may_be_read(how):
+    """The fault: slices without elements, of two inputs, were the same; proved, and wrong at 20."""
+    mod = Behind(READING_BEHIND[how])
+    dims = {0: Dim("n", min=2, max=99)}
+    report = check(mod, (torch.randn(5, 2), torch.randn(5, 2)), dynamic_shapes=(dims, dims))
+    assert report.status != "proved"
+    if report.program is not None:
+        inputs = torch.ones(20, 2), torch.full((20, 2), 5.0)
+        assert agree(mod, report.program.module(), inputs, may_refuse=True)
+
+
+class Retyped(torch.nn.Module):
+    """Views a tensor without elements in another dtype, which refuses some strides and offsets; they differ at 20."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        n = x.shape[0]
+        at_20 = n // 20 - n // 21
+        if self.by == "stride":
+            none = x.new_ones(3, 2)[:0] if n >= 17 else x.new_ones(2, 1 + at_20).t()[:0]
+            return x + none.view(torch.uint8).shape[1]
+        rows = x.new_ones(16)
+        none = rows[2:][:0] if n >= 17 else rows[2 + at_20 :][:0]
+        return x + none.view(torch.float64).shape[0]
+
+
+@pytest.mark.parametrize("by", ["stride", "offset"])
+def test_how_a_tensor_without_elements_lies_may_be_checked(by):
+    """The fault: proved, and the program raised at 20."""
+    mod = Retyped(by)
+    report = check(mod, (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=99)},))
     assert report.status == "refuted"
-    (found,) = report.diagnostics
-    assert (found.id, found.witness) == ("other-program", {"x.shape[0]": 5})
+    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": 20}]
 
 
 def test_programs_that_differ_are_run_where_what_they_return_has_elements():

@@ -207,6 +207,49 @@ def test_an_overload_has_one_record():
     assert not {name for name in OPERATORS if name.rpartition(".")[0] in OPERATORS}
 
 
+ON_NONE = {
+    "as_strided.default": lambda call, none: call(none, (2,), (1,), 0),
+    "as_strided_.default": lambda call, none: call(none, (2,), (1,), 0),
+    "as_strided_copy.default": lambda call, none: call(none, (2,), (1,), 0),
+    "set_.source_Tensor_storage_offset": lambda call, none: call(torch.ones(1), none, 0, (2,), (1,)),
+    "view.dtype": lambda call, none: call(none, torch.int16),
+    "view_copy.dtype": lambda call, none: call(none, torch.int16),
+    "view_as_complex.default": lambda call, none: call(none),
+    "view_as_complex_copy.default": lambda call, none: call(none),
+    "sym_stride.int": lambda call, none: call(none, 1),
+    "sym_storage_offset.default": lambda call, none: call(none),
+}
+"""Calls on a tensor without elements, one for each operator that acts on how it lies."""
+WITHOUT_ELEMENTS = {
+    "": lambda: torch.zeros(5, 2)[:0],
+    "another storage": lambda: torch.ones(5, 2)[:0],
+    "another offset": lambda: torch.zeros(10)[1:1].view(0, 2),
+    "other strides": lambda: torch.zeros(2, 5).t()[:0],
+}
+
+
+def called(call, none):
+    try:
+        result = call(none)
+    except RuntimeError:
+        return None
+    return [torch.as_tensor(each).tolist() for each in (result, getattr(result, "shape", ()))]
+
+
+@pytest.mark.parametrize("name", sorted(ON_NONE))
+def test_an_operator_that_acts_on_how_a_tensor_lies_does_so_without_elements(name):
+    call = functools.partial(ON_NONE[name], functools.reduce(getattr, name.split("."), torch.ops.aten))
+    plain, *others = (called(call, make()) for make in WITHOUT_ELEMENTS.values())
+    assert known_of(f"aten.{name}").reads_layout
+    assert plain is not None
+    assert any(each != plain for each in others)
+
+
+def test_every_operator_that_acts_on_how_a_tensor_lies_is_called_without_elements():
+    acting = {name for name, record in OPERATORS.items() if record.reads_layout}
+    assert acting == {name if (name := f"aten.{each}") in OPERATORS else name.rpartition(".")[0] for each in ON_NONE}
+
+
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data())

@@ -88,6 +88,8 @@ class Operator:
         rejects_itself: eager raises if it reads the very memory that it writes, too.
         statistics: the argument that turns on that it updates running statistics, which its schema does not say.
         resizes: it may change the size of a storage.
+        reads_beyond: it reads elements of the storage outside of its operand.
+        reads_layout: it acts on strides or an offset that reach no element: those of a tensor without elements, too.
         states_range: it states the user's range of a number.
         divides_by: its kernel divides by these sizes of its operands unchecked: where one is 0, the process ends.
         divides_by_all: the same, by each size of its first operand.
@@ -129,6 +131,8 @@ class Operator:
     rejects_itself: bool = False
     statistics: str | None = None
     resizes: bool = False
+    reads_beyond: bool = False
+    reads_layout: bool = False
     states_range: bool = False
     divides_by: tuple[int, ...] = ()
     divides_by_all: bool = False
@@ -165,6 +169,10 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
     "view.default": Operator(in_order=True, as_asked="size"),
     "_unsafe_view.default": Operator(as_asked="size"),
     "reshape": Operator(alias_or_copy=True, as_asked="shape"),
+    **_each("as_strided as_strided_ as_strided_copy", reads_beyond=True, reads_layout=True),
+    "as_strided_scatter": Operator(reads_beyond=True),
+    **_each("view.dtype view_copy.dtype view_as_complex view_as_complex_copy", reads_layout=True),
+    **_each("sym_stride.int sym_storage_offset.default", reads_layout=True),
     "unsqueeze.default": Operator(in_order=True, order=shapes.unsqueezed),
     "transpose.int": Operator(order=shapes.transposed),
     "permute.default": Operator(order=shapes.permuted),
@@ -387,7 +395,8 @@ _MODULES: Mapping[str, Operator] = {
 
 _EFFECTS: Mapping[str, Operator] = {
     "copy_.default": Operator(broadcasts=1),
-    **_each("resize_ resize_as_ set_ resize_as_sparse_", resizes=True),
+    **_each("resize_ resize_as_ resize_as_sparse_", resizes=True),
+    "set_": Operator(resizes=True, reads_beyond=True, reads_layout=True),
     **_each("sym_constrain_range.default sym_constrain_range_for_size.default", states_range=True),
 }
 """Operators called for their effect."""

@@ -357,9 +357,9 @@ class _Comparison:
         return inner and same_elements(a.numbers(mine), b.numbers(other))
 
     def _have_none(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
-        """True if neither tensor has elements, and nothing tells how it lies: it is neither resized nor laid anew."""
+        """True if neither tensor has elements, and nothing tells how it lies: no operator resizes it, or reads that."""
         return all(
-            not side.restrided and side.changed.isdisjoint(side.at(node)) and has_none(side.value(node), side)
+            not side.lays_bare and side.changed.isdisjoint(side.at(node)) and has_none(side.value(node), side)
             for side, node in self._both(mine, other)
         )
 

@@ -19,7 +19,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import Real, Term, constant
-from shapeproof.export.explore.compare.idle import idle
+from shapeproof.export.explore.compare.idle import has_none, idle
 from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
@@ -27,6 +27,7 @@ from shapeproof.export.ops.layouts import Sizes, same_layout
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages
+from shapeproof.export.shim.trees import graph_modules, leaves
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import equal, implied
@@ -63,12 +64,20 @@ class Side:
     idle: frozenset[torch.fx.Node] = frozenset()
     """The calls without effect on the region, once the operations are selected."""
     restrided: bool = field(init=False)
-    """True if `as_strided` may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
+    """True if an operator may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
+    lays_bare: bool = field(init=False)
+    """True if an operator may act on how a tensor without elements lies, or on what lies behind it."""
     moved: Moved | None = None
     """The tensors of moved parameters, once the operations are selected."""
 
     def __post_init__(self) -> None:
-        self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
+        inner = [node for body in graph_modules(self.program.graph_module)[1:] for node in body.graph.nodes]
+        self.restrided = any(known_of(node.target).reads_beyond for node in (*self.graph.nodes, *inner))
+        acting = (node for node in self.graph.nodes if _may_read_layout(node) and self._is_given_none(node))
+        self.lays_bare = any(map(_may_read_layout, inner)) or any(True for _ in acting)
+
+    def _is_given_none(self, node: torch.fx.Node) -> bool:
+        return any(has_none(each, self) for operand in node.all_input_nodes for each in leaves(self.value(operand)))
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -234,6 +243,13 @@ class Side:
             value = self.value(value)
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return constant(value) if is_number else self.translator.quantity(value)
+
+
+def _may_read_layout(node: torch.fx.Node) -> bool:
+    """True if a node may act on strides or an offset that reach no element, or on elements outside of its operand."""
+    higher = getattr(node.target, "namespace", None) == "higher_order"
+    unseen = higher and all(operand.op != "get_attr" for operand in node.all_input_nodes)
+    return unseen or schemas.is_foreign(node.target) or known_of(node.target).reads_layout
 
 
 def computes_size(node: torch.fx.Node, value: Any) -> bool:

@@ -26,7 +26,9 @@ def attention(named: Named, sizes: Sizes) -> Shape | None:
     alike = sizes.alike(key.shape, others) and sizes.alike(value.shape, others)
     there = all(sizes.at_least(size, 1) for size in (heads, length, key.shape[2], width))
     dense = all(sizes.read(each.stride(3)) is ONE for each in (query, key, value))
-    fits = _fits(named["attn_mask"], (batch, heads, length, key.shape[2]), sizes)
+    mask = named["attn_mask"]
+    taken = mask is None or mask.dtype in {torch.bool, query.dtype}
+    fits = taken and _fits(mask, (batch, heads, length, key.shape[2]), sizes)
     return tuple(query.shape) if alike and there and dense and fits else None
 
 
