@@ -294,3 +294,15 @@ def test_programs_that_differ_are_run_where_what_they_return_has_elements():
     report = check(model_of(forward), (torch.randn(5, 2),), dynamic_shapes=({0: Dim("n", min=0, max=40)},))
     (found,) = report.diagnostics
     assert (report.status, found.witness) == ("refuted", {"x.shape[0]": 32})
+
+
+def test_a_program_without_elements_is_merged_into_one_that_serves_it():
+    """The fault: two regions from an example of one row, and one region from others."""
+
+    def forward(x):
+        x = x * 3 if x.shape[0] > 1 else x
+        return x[1:]
+
+    dims = {0: Dim("n", min=1, max=6)}
+    reports = [check(model_of(forward), (torch.ones(n, 2),), dynamic_shapes=(dims,), branches="split") for n in (1, 3)]
+    assert [(report.status, len(report.regions)) for report in reports] == [("proved", 1)] * 2

@@ -56,7 +56,21 @@ def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProg
     """True if there is no difference; most programs with other operators are recognized without a comparison."""
     pairs = [(program, there), _where_decided(program, there, trial)]
     alike = any(nodes.operators(one.graph) == nodes.operators(other.graph) for one, other in pairs)
-    return (alike or resizes(program.graph) or resizes(there.graph)) and difference(program, there, trial) is None
+    may_be = alike or resizes(program.graph) or resizes(there.graph) or _returns_none(there, trial)
+    return may_be and difference(program, there, trial) is None
+
+
+def _returns_none(there: torch.export.ExportedProgram, trial: Trial) -> bool:
+    """True if a result has no elements on the region of its trace: how it was computed makes no difference there."""
+    side = _as_traced(there, trial)
+    outputs = (each for output in there.graph.find_nodes(op="output") for each in output.all_input_nodes)
+    return any(has_none(side.value(each), side) for each in outputs)
+
+
+def _as_traced(there: torch.export.ExportedProgram, trial: Trial) -> Side:
+    """Return a program with its values on the region of its trace."""
+    own = {node: node.meta.get("val") for node in there.graph.nodes}
+    return Side(there, own, translator_of(there), trial.region)
 
 
 def difference(
@@ -102,8 +116,7 @@ def _difference(
     if found is not None:
         return found
     translator = translator_of(there)
-    own = {node: node.meta.get("val") for node in there.graph.nodes}
-    right = Side(there, own, translator, trial.region)
+    right = _as_traced(there, trial)
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial)
     if values is not None:
@@ -114,7 +127,7 @@ def _difference(
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
         return Difference(f"the program does not run there: {with_kind(error)}")
     # The run asks questions, and may forget some of them: the two are compared on the region that it leaves.
-    left, right = Side(program, values, translator, trial.region), Side(there, own, translator, trial.region)
+    left, right = Side(program, values, translator, trial.region), _as_traced(there, trial)
     implied = _implied_always(program), _implied(translator, trial.region)
     return stale_metadata(left) or aliasing_changed(left) or _Comparison(left, right, trial, implied).run()
 
