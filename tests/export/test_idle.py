@@ -232,23 +232,21 @@ READING_BEHIND = {
 }
 
 
-class Behind(torch.nn.Module):
-    """Reads what lies behind a slice without elements; it makes a difference at one size."""
+def reads_behind(read):
+    """A model that reads what lies behind a slice without elements; it makes a difference at one size."""
 
-    def __init__(self, read):
-        super().__init__()
-        self.read = read
-
-    def forward(self, x, y):
+    def forward(x, y):
         n = x.shape[0]
         none = y[:0] if n >= 17 else x[:0]
-        return self.read(none) * (torch.full((), n) == 20)
+        return read(none) * (torch.full((), n) == 20)
+
+    return model_of(forward)
 
 
 @pytest.mark.parametrize("how", READING_BEHIND)
 def test_what_lies_behind_a_tensor_without_elements_may_be_read(how):
     """The fault: slices without elements, of two inputs, were the same; proved, and wrong at 20."""
-    mod = Behind(READING_BEHIND[how])
+    mod = reads_behind(READING_BEHIND[how])
     dims = {0: Dim("n", min=2, max=99)}
     report = check(mod, (torch.randn(5, 2), torch.randn(5, 2)), dynamic_shapes=(dims, dims))
     assert report.status != "proved"
@@ -257,29 +255,26 @@ def test_what_lies_behind_a_tensor_without_elements_may_be_read(how):
         assert agree(mod, report.program.module(), inputs, may_refuse=True)
 
 
-class Retyped(torch.nn.Module):
-    """Views a tensor without elements in another dtype, which refuses some strides and offsets; they differ at 20."""
-
-    def __init__(self, by):
-        super().__init__()
-        self.by = by
-
-    def forward(self, x):
-        n = x.shape[0]
-        at_20 = n // 20 - n // 21
-        if self.by == "stride":
-            none = x.new_ones(3, 2)[:0] if n >= 17 else x.new_ones(2, 1 + at_20).t()[:0]
-            return x + none.view(torch.uint8).shape[1]
-        rows = x.new_ones(16)
-        none = rows[2:][:0] if n >= 17 else rows[2 + at_20 :][:0]
-        return x + none.view(torch.float64).shape[0]
+def at_20(x):
+    """1 for twenty rows, else 0."""
+    return x.shape[0] // 20 - x.shape[0] // 21
 
 
-@pytest.mark.parametrize("by", ["stride", "offset"])
-def test_how_a_tensor_without_elements_lies_may_be_checked(by):
-    """The fault: proved, and the program raised at 20."""
-    mod = Retyped(by)
-    report = check(mod, (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=99)},))
+def retyped_by_stride(x):
+    none = x.new_ones(3, 2)[:0] if x.shape[0] >= 17 else x.new_ones(2, 1 + at_20(x)).t()[:0]
+    return x + none.view(torch.uint8).shape[1]
+
+
+def retyped_by_offset(x):
+    rows = x.new_ones(16)
+    none = rows[2:][:0] if x.shape[0] >= 17 else rows[2 + at_20(x) :][:0]
+    return x + none.view(torch.float64).shape[0]
+
+
+@pytest.mark.parametrize("forward", [retyped_by_stride, retyped_by_offset])
+def test_how_a_tensor_without_elements_lies_may_be_checked(forward):
+    """The fault: proved, and the program raised at 20: another dtype refuses some strides and offsets."""
+    report = check(model_of(forward), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=99)},))
     assert report.status == "refuted"
     assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": 20}]
 

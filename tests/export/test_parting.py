@@ -18,6 +18,7 @@ from shapeproof.export.declare.inputs import declare
 from shapeproof.export.trace.python.rejoining import Comparison, Computed, parting, where_apart
 from shapeproof.export.verify import verified
 from tests.agreement import agree
+from tests.export.random_programs import comparisons_of, conditions_of
 from tests.thoroughness import examples
 
 
@@ -95,18 +96,8 @@ def numbers():
 
 def conditions():
     """Conditions of `t` and of comparisons of symbolic numbers."""
-    comparisons = st.builds(
-        "({} {} {})".format, numbers(), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), numbers()
-    )
-    more = st.recursive(
-        comparisons,
-        lambda inner: st.one_of(
-            st.builds("({} and {})".format, inner, inner),
-            st.builds("({} or {})".format, inner, inner),
-            st.builds("(not {})".format, inner),
-        ),
-        max_leaves=3,
-    )
+    comparisons = comparisons_of(numbers())
+    more = conditions_of(comparisons | conditions_of(comparisons).map("({})".format)).map("({})".format)
     return st.builds("{} {} {}".format, st.sampled_from(["t", "not t"]), st.sampled_from(["and", "or"]), more)
 
 

@@ -192,6 +192,6 @@ class Judge:
 def _with_elements(program: torch.export.ExportedProgram) -> Formula:
     """Return where each tensor that a program returns has elements."""
     read = translator_of(program).read
-    returned = (each for output in program.graph.find_nodes(op="output") for each in output.all_input_nodes)
-    tensors = (made for made in map(nodes.metadata, returned) if isinstance(made, torch.Tensor))
+    returned = map(nodes.metadata, program.graph.output_node().all_input_nodes)
+    tensors = (made for made in returned if isinstance(made, torch.Tensor))
     return f.conjunction(*(f.ge(read(size), 1) for made in tensors for size in made.shape))

@@ -17,6 +17,11 @@ def is_foreign(target: Any) -> bool:
     return schema_of(target) is not None and target.namespace not in OWN_NAMESPACES
 
 
+def is_higher_order(target: Any) -> bool:
+    """True if the target is one of torch's higher-order operators, such as `torch.cond`."""
+    return getattr(target, "namespace", None) == "higher_order"
+
+
 def schema_of(target: Any) -> Any:
     """Return the schema of an operator; None if the target is not an operator."""
     return getattr(target, "_schema", None)

@@ -63,8 +63,7 @@ def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProg
 def _returns_none(there: torch.export.ExportedProgram, trial: Trial) -> bool:
     """True if a result has no elements on the region of its trace: how it was computed makes no difference there."""
     side = _as_traced(there, trial)
-    outputs = (each for output in there.graph.find_nodes(op="output") for each in output.all_input_nodes)
-    return any(has_none(side.value(each), side) for each in outputs)
+    return any(has_none(side.value(each), side) for each in there.graph.output_node().all_input_nodes)
 
 
 def _as_traced(there: torch.export.ExportedProgram, trial: Trial) -> Side:
@@ -372,7 +371,7 @@ class _Comparison:
     def _have_none(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if neither tensor has elements, and nothing tells how it lies: no operator resizes it, or reads that."""
         return all(
-            not side.lays_bare and side.changed.isdisjoint(side.at(node)) and has_none(side.value(node), side)
+            has_none(side.value(node), side) and side.changed.isdisjoint(side.at(node)) and not side.lays_bare
             for side, node in self._both(mine, other)
         )
 

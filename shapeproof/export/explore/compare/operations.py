@@ -8,6 +8,7 @@ returned.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ class Root:
     place: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Side:
     """One program, the fake value of each node on the region, and the translator of the sizes in these values."""
 
@@ -63,18 +64,23 @@ class Side:
     _may_be_returned: set[Any] = field(default_factory=set)
     idle: frozenset[torch.fx.Node] = frozenset()
     """The calls without effect on the region, once the operations are selected."""
-    restrided: bool = field(init=False)
-    """True if an operator may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
-    lays_bare: bool = field(init=False)
-    """True if an operator may act on how a tensor without elements lies, or on what lies behind it."""
     moved: Moved | None = None
     """The tensors of moved parameters, once the operations are selected."""
 
-    def __post_init__(self) -> None:
-        inner = [node for body in graph_modules(self.program.graph_module)[1:] for node in body.graph.nodes]
-        self.restrided = any(known_of(node.target).reads_beyond for node in (*self.graph.nodes, *inner))
-        acting = (node for node in self.graph.nodes if _may_read_layout(node) and self._is_given_none(node))
-        self.lays_bare = any(map(_may_read_layout, inner)) or any(True for _ in acting)
+    @functools.cached_property
+    def _in_bodies(self) -> list[torch.fx.Node]:
+        return [node for body in graph_modules(self.program.graph_module)[1:] for node in body.graph.nodes]
+
+    @functools.cached_property
+    def restrided(self) -> bool:
+        """True if an operator may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
+        return any(known_of(node.target).reads_beyond for node in (*self.graph.nodes, *self._in_bodies))
+
+    @functools.cached_property
+    def lays_bare(self) -> bool:
+        """True if an operator may act on how a tensor without elements lies, or on what lies behind it."""
+        acting = filter(_may_read_layout, self.graph.nodes)
+        return any(map(_may_read_layout, self._in_bodies)) or any(map(self._is_given_none, acting))
 
     def _is_given_none(self, node: torch.fx.Node) -> bool:
         return any(has_none(each, self) for operand in node.all_input_nodes for each in leaves(self.value(operand)))
@@ -97,9 +103,7 @@ class Side:
             self.idle = idle(self)
         acting = (node for node in self.graph.nodes if node not in self.idle)
         self.changed = {s for node in acting for t in nodes.changed_operands(node) for s in storages(self.value(t))}
-        self.returned = {
-            s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)
-        }
+        self.returned = {s for node in self.graph.output_node().all_input_nodes for s in self.at(node)}
         self._may_be_returned = self._passed_on(self.returned)
         self.moved = Moved(self)
         for node in self.graph.nodes:
@@ -199,8 +203,8 @@ class Side:
         known = self.region.reduce(term)
         if isinstance(known, Term) and known.is_constant:
             return known.constant_value
-        points = [point for point in self.region.samples() if term.symbols <= point.keys()]
-        values = {evaluate(term, point) for point in points if term.total}
+        points = self.region.samples() if term.total else []
+        values = {evaluate(term, point) for point in points if term.symbols <= point.keys()}
         value = values.pop() if len(values) == 1 else None
         return value if value is not None and self.same(size, value) else None
 
@@ -247,8 +251,7 @@ class Side:
 
 def _may_read_layout(node: torch.fx.Node) -> bool:
     """True if a node may act on strides or an offset that reach no element, or on elements outside of its operand."""
-    higher = getattr(node.target, "namespace", None) == "higher_order"
-    unseen = higher and all(operand.op != "get_attr" for operand in node.all_input_nodes)
+    unseen = schemas.is_higher_order(node.target) and all(operand.op != "get_attr" for operand in node.all_input_nodes)
     return unseen or schemas.is_foreign(node.target) or known_of(node.target).reads_layout
 
 

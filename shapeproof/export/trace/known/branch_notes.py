@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.shim.replaced import replaced
@@ -75,6 +76,5 @@ def _is_alike(node: torch.fx.Node, value: torch.Tensor) -> bool:
 
 def _runs_again(node: torch.fx.Node) -> bool:
     """True if an operator returns the same when it is run again, and checks nothing."""
-    higher_order = getattr(node.target, "namespace", None) == "higher_order"
     taken = node.meta.get("unbacked_bindings") and known_of(node.target).view is None
-    return not higher_order and not taken and node.target is not ASSERTION
+    return not schemas.is_higher_order(node.target) and not taken and node.target is not ASSERTION

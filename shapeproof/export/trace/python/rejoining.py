@@ -84,41 +84,43 @@ Read = Callable[[Any], Term]
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """What is computed of two ints, at least one of them symbolic, on the side that is not being traced."""
+class _OfTwo:
+    """Two ints, at least one of them symbolic, on the side that is not being traced, and the sign between them."""
 
     sign: str
     left: Number
     right: Number
 
+    def _terms(self, read: Read) -> tuple[Term, Term]:
+        left, right = (
+            each.read(read) if isinstance(each, Computed) else read(each) for each in (self.left, self.right)
+        )
+        return left, right
+
+
+class Computed(_OfTwo):
+    """An int that is computed of the two."""
+
+    __slots__ = ()
+
     def read(self, read: Read) -> Term:
         """Return its term."""
-        left, right = (_term(each, read) for each in (self.left, self.right))
-        term: Term = _ARITHMETIC[self.sign](left, right)
+        term: Term = _ARITHMETIC[self.sign](*self._terms(read))
         return term
+
+
+class Comparison(_OfTwo):
+    """A comparison of the two."""
+
+    __slots__ = ()
+
+    def read(self, read: Read) -> Formula:
+        """Return its formula."""
+        return f.real_compare(self.sign, *self._terms(read))
 
 
 Number = int | torch.SymInt | Computed
 _NUMBER = {int, torch.SymInt, Computed}
-
-
-def _term(number: Number, read: Read) -> Term:
-    return number.read(read) if isinstance(number, Computed) else read(number)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A comparison of two ints, at least one of them symbolic, on the side that is not being traced."""
-
-    sign: str
-    left: Number
-    right: Number
-
-    def read(self, read: Read) -> Formula:
-        """Return its formula."""
-        return f.real_compare(self.sign, _term(self.left, read), _term(self.right, read))
-
-
 Way = Sequence[tuple[Comparison, bool]]
 """The comparisons of symbolic numbers on one way through the other side, with their answers."""
 
