@@ -255,28 +255,28 @@ def test_what_lies_behind_a_tensor_without_elements_may_be_read(how):
         assert agree(mod, report.program.module(), inputs, may_refuse=True)
 
 
-def at_20(x):
-    """1 for twenty rows, else 0."""
-    return x.shape[0] // 20 - x.shape[0] // 21
+def at_700(x):
+    """1 for 700 rows, else 0."""
+    return x.shape[0] // 700 - x.shape[0] // 701
 
 
 def retyped_by_stride(x):
-    none = x.new_ones(3, 2)[:0] if x.shape[0] >= 17 else x.new_ones(2, 1 + at_20(x)).t()[:0]
-    return x + none.view(torch.uint8).shape[1]
+    by_columns, by_rows = x.new_ones(2, 1 + at_700(x)).t()[:0], x.new_ones(3, 2)[:0]
+    return (by_rows if x.shape[0] >= 517 else by_columns).view(torch.int16)
 
 
 def retyped_by_offset(x):
     rows = x.new_ones(16)
-    none = rows[2:][:0] if x.shape[0] >= 17 else rows[2 + at_20(x) :][:0]
-    return x + none.view(torch.float64).shape[0]
+    later, at_two = rows[2 + at_700(x) :][:0], rows[2:][:0]
+    return (at_two if x.shape[0] >= 517 else later).view(torch.float64)
 
 
 @pytest.mark.parametrize("forward", [retyped_by_stride, retyped_by_offset])
 def test_how_a_tensor_without_elements_lies_may_be_checked(forward):
-    """The fault: proved, and the program raised at 20: another dtype refuses some strides and offsets."""
-    report = check(model_of(forward), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=99)},))
+    """The fault: proved, and the program raised at 700: another dtype refuses some strides and offsets."""
+    report = check(model_of(forward), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=999)},))
     assert report.status == "refuted"
-    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": 20}]
+    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": 700}]
 
 
 def test_programs_that_differ_are_run_where_what_they_return_has_elements():
