@@ -205,13 +205,13 @@ def test_a_loop_in_steps_has_a_region_and_a_trace_for_each_number_of_rounds():
 
     mod = model(in_chunks)
     regions = export(mod, (torch.randn(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=20)}}, branches="split")
+    # Of no elements there is nothing to tell apart: one round serves none.
     assert set(regions.domains) == {
-        "x.shape[0] == 0",
-        "x.shape[0] >= 1 and x.shape[0] <= 8",
+        "x.shape[0] <= 8",
         "x.shape[0] >= 9 and x.shape[0] <= 16",
         "x.shape[0] >= 17",
     }
-    assert regions.report.statistics["traces"] <= len(regions.programs) + 1  # of none there is nothing to tell apart
+    assert regions.report.statistics["traces"] <= len(regions.programs) + 1
     assert all(agree(mod, regions.module(), (torch.randn(n),)) for n in range(21))
 
 
