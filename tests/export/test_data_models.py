@@ -214,3 +214,19 @@ def test_the_other_side_of_a_branch_on_data_is_looked_into_once():
     assert report.status == "refuted", str(report)
     assert [each.id for each in report.diagnostics] == ["data-dependent", "undecided"]
     assert report.statistics["traces"] == 7
+
+
+class TakesANumberOnOneSide(torch.nn.Module):
+    def forward(self, x, flag, other, n):
+        x = x + n.item() if flag.any() else x
+        return x * 2 if other.any() else x
+
+
+def test_programs_that_take_other_numbers_from_data_are_told_apart_in_words():
+    """The fault: a number took the place of a bool, and an AssertionError of torch's was the reason given."""
+    off = torch.tensor([False])
+    example = torch.ones(4), off, off, torch.tensor(3)
+    report = check(TakesANumberOnOneSide(), example, dynamic_shapes=({0: Dim("n", min=1, max=9)}, None, None, None))
+    assert report.status == "refuted", str(report)
+    assert "`aten.item.default` in one program takes from data what the other does not" in str(report)
+    assert "AssertionError" not in str(report)

@@ -33,12 +33,20 @@ _PLAIN = {bool, float, str, torch.dtype, torch.device, torch.layout, torch.memor
 _SIZE = torch.ops.aten.sym_size.int
 
 
+class TakenOtherwise(LookupError):
+    """The two programs do not take the same kinds of numbers from data, one after the other."""
+
+
 @entry
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
     """Return the value of each node of a program on another trace's fake inputs, under that trace's ShapeEnv.
 
     The result of an operator that takes a size from data comes from the other program's operators, in order. The caller
     checks that these are the same operators on the same operands. Assertions are left for the caller to compare.
+
+    Raises:
+        TakenOtherwise: the other program takes other numbers from data.
+        Exception: whatever an operator of the program raises there.
     """
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
     data = iter([node for node in there.graph.nodes if _takes_from_data(node)])
@@ -160,6 +168,10 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
-    if other is None or other.target != node.target:
-        raise LookupError(f"`{node.target}` takes a size from data, and nothing like it does there")
+    if other is None or other.target != node.target or _gives_a_bool(other) != _gives_a_bool(node):
+        raise TakenOtherwise(f"`{node.target}` in one program takes from data what the other does not")
     return other.meta.get("val")
+
+
+def _gives_a_bool(node: torch.fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), bool | torch.SymBool)
