@@ -123,7 +123,7 @@ def _difference(
         return stale_metadata(left) or (aliasing_changed(left) if nodes.mutates(program.graph) else None)
     try:
         values = rerun.run_again(program, there)
-    except rerun.TakenOtherwise as error:
+    except rerun.TakenOtherwiseError as error:
         return Difference(str(error))
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
         return Difference(f"the program does not run there: {with_kind(error)}")

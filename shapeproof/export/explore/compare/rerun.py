@@ -33,7 +33,7 @@ _PLAIN = {bool, float, str, torch.dtype, torch.device, torch.layout, torch.memor
 _SIZE = torch.ops.aten.sym_size.int
 
 
-class TakenOtherwise(LookupError):
+class TakenOtherwiseError(LookupError):
     """The two programs do not take the same kinds of numbers from data, one after the other."""
 
 
@@ -45,7 +45,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     checks that these are the same operators on the same operands. Assertions are left for the caller to compare.
 
     Raises:
-        TakenOtherwise: the other program takes other numbers from data.
+        TakenOtherwiseError: the other program takes other numbers from data.
         Exception: whatever an operator of the program raises there.
     """
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
@@ -169,7 +169,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
     if other is None or other.target != node.target or _gives_a_bool(other) != _gives_a_bool(node):
-        raise TakenOtherwise(f"`{node.target}` in one program takes from data what the other does not")
+        raise TakenOtherwiseError(f"`{node.target}` in one program takes from data what the other does not")
     return other.meta.get("val")
 
 
