@@ -13,7 +13,13 @@ import pytest
 from shapeproof.ci.running import display
 from shapeproof.ci.running.display import PATIENCE, Display, Verbosity
 
-PROGRAM = "from shapeproof.ci.cli import main; main()"
+PROGRAM = """
+from shapeproof.ci.cli import main
+from shapeproof.ci.running import display
+
+display.PATIENCE = 3600  # no line about a step, however slow the machine is
+main()
+"""
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
