@@ -169,9 +169,10 @@ def _is_function(func: Any) -> bool:
 
     `as_strided` is none: it also reads elements outside its operand.
     """
-    if schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or "as_strided" in str(func):
+    known = known_of(func)
+    if schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or known.reads_beyond:
         return False
-    return known_of(func).moves or torch.Tag.pointwise in func.tags or schemas.is_view_operator(func, pure=False)
+    return known.moves or torch.Tag.pointwise in func.tags or schemas.is_view_operator(func, pure=False)
 
 
 @functools.cache
