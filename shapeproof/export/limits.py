@@ -57,7 +57,7 @@ MOVED_ELEMENTS = 2**20
 """The most elements of a parameter that are followed through views and resizing while two programs are compared."""
 
 SCOUT_ELEMENTS = 2**20
-"""The most input elements of a run that tests whether eager accepts generic sizes: such a run must be cheap."""
+"""The most elements of the inputs, and of the model, of a run that counts as cheap."""
 
 TIED_SIZES = 24
 """The most equalities of the example that may be kept; if more are not known to hold, none is kept."""
@@ -85,6 +85,12 @@ CORNERS = 16
 
 CORNER_WORK = 2**29
 """The most multiplications that runs at corners may need, together; a corner that would need more is not run."""
+
+PRODUCT_WORK = 2**22
+"""The fewest multiplications of a call whose result is kept for its next call on the same operands."""
+
+PRODUCT_ELEMENTS = 2**26
+"""The most elements of such results and their operands that are kept during a comparison."""
 
 LAYOUT_POINTS = 16
 """The most points with sizes of 1 that are run for each tensor whose layout the model reads."""

@@ -122,8 +122,10 @@ def test_a_lazy_clone_shares_memory_until_one_is_written_into():
     torch.nn.functional.linear(torch.randn(2, 4), clone)
     assert torch._C._is_cow_tensor(own)
     assert torch._C._is_cow_tensor(clone)
+    assert torch._C._data_address(own) == torch._C._data_address(clone[1:].t())
     clone.data.zero_()
     assert not torch._C._is_cow_tensor(clone)
+    assert torch._C._data_address(own) != torch._C._data_address(clone)
     assert own.any()
 
 

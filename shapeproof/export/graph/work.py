@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,17 +35,37 @@ class Work:
 def _sizes(node: torch.fx.Node) -> Iterator[tuple[Any, ...]]:
     """The sizes whose product is the number of multiplications of a node, if it multiplies many."""
     result = metadata(node)
-    if node.op != "call_function" or not isinstance(result, torch.Tensor):
-        return
-    _, name, *_ = *str(node.target).split("."), ""
+    if node.op == "call_function" and isinstance(result, torch.Tensor):
+        operands = (metadata(each) if isinstance(each, torch.fx.Node) else each for each in node.args)
+        yield from multiplied(node.target, list(operands), result)
+
+
+def is_product(target: Any) -> bool:
+    """True if a call of the target may multiply many numbers, by its name."""
+    return _name(target) in {*_OVER_WEIGHT, *_OVER_COLUMNS, _ATTENTION}
+
+
+def multiplied(target: Any, operands: Sequence[Any], result: torch.Tensor) -> Iterator[tuple[Any, ...]]:
+    """Yield the sizes whose product is the number of multiplications of a call, if it multiplies many.
+
+    >>> ((*sizes,),) = multiplied(torch.ops.aten.mm.default, [torch.ones(2, 3), torch.ones(3, 4)], torch.ones(2, 4))
+    >>> sizes
+    [2, 4, 3]
+    """
+    name = _name(target)
     if name in _OVER_WEIGHT:
-        yield *result.shape, *_shape(node, 1)[1:]
+        yield *result.shape, *_shape(operands, 1)[1:]
     elif name in _OVER_COLUMNS:
-        yield *result.shape, *_shape(node, _OVER_COLUMNS[name])[-1:]
+        yield *result.shape, *_shape(operands, _OVER_COLUMNS[name])[-1:]
     elif name == _ATTENTION:
-        yield *result.shape, 2, *_shape(node, 1)[-2:-1]
+        yield *result.shape, 2, *_shape(operands, 1)[-2:-1]
 
 
-def _shape(node: torch.fx.Node, index: int) -> tuple[Any, ...]:
-    value = metadata(node.args[index]) if index < len(node.args) else None
+def _name(target: Any) -> str:
+    _, name, *_ = *str(target).split("."), ""
+    return name
+
+
+def _shape(operands: Sequence[Any], index: int) -> tuple[Any, ...]:
+    value = operands[index] if index < len(operands) else None
     return tuple(value.shape) if isinstance(value, torch.Tensor) else ()

@@ -54,6 +54,15 @@ def is_copied_when_written(tensor: torch.Tensor) -> bool:
     return bool(torch._C._is_cow_tensor(tensor))  # type: ignore[attr-defined]
 
 
+def same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if the first elements of two tensors are one and the same; copies that nobody has written into share them.
+
+    Unlike `data_ptr`, this copies nothing.
+    """
+    starts = [(torch._C._data_address(each), each.storage_offset()) for each in (one, other)]  # type: ignore[attr-defined]
+    return starts[0] == starts[1]
+
+
 def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Return what distinguishes tensors of the same layout: how their elements are read."""
     return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()

@@ -8,13 +8,13 @@ the program divide by these sizes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.process.each_call import before_each_call
+from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.trees import graph_modules
 
 
@@ -24,18 +24,20 @@ def refusing_crashes(run: Any) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
     called = (node.target for each in graph_modules(run) for node in each.graph.nodes if node.op == "call_function")
     divides = any(known_of(target).divides_by or known_of(target).divides_by_all for target in called)
-    return before_each_call(_refuse_division) if divides else contextlib.nullcontext()
+    return in_place_of_each_call(_refusing_division) if divides else contextlib.nullcontext()
 
 
-def _refuse_division(func: Any, args: Sequence[Any]) -> None:
-    """Raise for a kernel that would divide by a size of its first operands.
+def _refusing_division(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run an operator, unless its kernel would divide by a size of its first operands that is 0.
 
     Raises:
-        ZeroDivisionError: the size is 0.
+        ZeroDivisionError: it would.
 
-    >>> _refuse_division(torch.ops.aten.relu.default, (torch.ones(0),))
+    >>> _refusing_division(torch.ops.aten.relu.default, (torch.ones(0),), {})
+    tensor([])
     """
     known, tensors = known_of(func), [each for each in args[:3] if isinstance(each, torch.Tensor)]
     divisors = [each.shape[dim] for dim in known.divides_by for each in tensors]
     if 0 in divisors or (known.divides_by_all and tensors and tensors[0].numel() == 0):
         raise ZeroDivisionError(f"the kernel of `{func}` divides by a size of 0")
+    return func(*args, **kwargs)

@@ -22,6 +22,7 @@ from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
 from shapeproof.export.explore.beside_eager.faint import differ_faintly
 from shapeproof.export.explore.beside_eager.forms import Form, forms_of
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
+from shapeproof.export.explore.beside_eager.products import products_shared
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import INPUT_ELEMENTS, SCOUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
@@ -222,9 +223,9 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     A program that is in its first state again gives its first results again: it is not called again.
     """
     eager, exported = copied(mod), form.fresh()
-    found, got = Replay(Relation.SAME), None
+    found, got, shared = Replay(Relation.SAME), None, products_shared(mod, (args, kwargs))
     for _ in range(calls):
-        with refusing_crashes(exported):
+        with refusing_crashes(exported), shared:
             want = _run_apart(eager, args, kwargs)
             if got is None or form.fresh() is not exported:
                 got = _run_apart(exported, args, kwargs)

@@ -1,4 +1,4 @@
-"""Modes of ours: a function that is called before each operator, and a watch over what a model does in its trace."""
+"""Modes of ours: a function that is called in place of each operator, and a watch over a model in its trace."""
 
 from __future__ import annotations
 
@@ -14,19 +14,28 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from shapeproof.export.shim.replaced import replaced
 
 
-class before_each_call(TorchDispatchMode):  # noqa: N801 - used as a function
-    """Inside this block, call `check` with each operator and its positional arguments before torch runs it."""
+class in_place_of_each_call(TorchDispatchMode):  # noqa: N801 - used as a function
+    """Inside this block, call `run` with each operator and its arguments; its result is the operator's.
 
-    def __init__(self, check: Callable[[Any, Sequence[Any]], None]) -> None:
+    Under a mode that is not torch's own, torch.compile compiles nothing, and torch.cond, which it compiles, fails.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """As the modes of torch itself are."""
+        return True
+
+    def __init__(self, run: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._check = check
+        self._run = run
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Check, then run."""
-        self._check(func, args)
-        return func(*args, **kwargs or {})
+        """Leave the call to `run`."""
+        return self._run(func, args, kwargs or {})
 
 
 @contextlib.contextmanager

@@ -29,6 +29,14 @@ def modes() -> tuple[Any, ...]:
     )
 
 
+def precision() -> tuple[Any, ...]:
+    """Return the settings of the process that affect how kernels multiply, up to rounding."""
+    of = torch._C._get_fp32_precision_getter
+    onednn = torch.backends.mkldnn
+    rounding = of("mkldnn", "matmul"), of("mkldnn", "conv"), onednn.enabled, onednn.deterministic
+    return *rounding, torch.get_num_threads()
+
+
 class Switches:
     """Watches for operators that a model runs in other modes than those in which its trace began.
 
