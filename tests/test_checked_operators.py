@@ -8,6 +8,7 @@ from torch.export import Dim
 
 from shapeproof.export import check, export, load_report
 from shapeproof.operators import TensorSpec, check_operator
+from tests.calling import Calls
 
 ROWS = Dim("rows", min=0, max=64)
 NAME = "shapeproof_checked::half"
@@ -27,15 +28,6 @@ half.register_fake(fake)
 
 def once(x):
     return half(x)
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, forward):
-        super().__init__()
-        self.call = forward
-
-    def forward(self, x):
-        return self.call(x)
 
 
 def report(forward, rows=32, columns=3, dtype=torch.float32, **options):

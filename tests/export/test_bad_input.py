@@ -17,6 +17,7 @@ from torch.export import Dim
 import shapeproof.export
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, TensorSpec, check, export, load_report
+from tests.calling import Calls
 
 
 class Untouched(torch.nn.Module):
@@ -209,6 +210,12 @@ INPUTS = {
 def test_inputs_fit_the_model(case):
     args, kwargs, expected = INPUTS[case]
     assert expected in sentence(args, None, kwargs=kwargs)
+
+
+def test_a_builtin_function_is_no_model():
+    """Python does not tell its parameters."""
+    refused = refusal(lambda: check(Calls(torch.nonzero), (X,)))
+    assert refused.startswith("the example inputs do not fit the model's forward: no signature found for builtin")
 
 
 def test_a_tensor_without_an_example_has_a_dtype_and_dims():

@@ -8,22 +8,12 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from tests.agreement import agree
+from tests.calling import Calls
 
 N = Dim("n", min=0, max=16)
 M = Dim("m", min=1, max=16)
 X = torch.tensor([0.5, -1.0, 2.0, 0.0, 3.0])
 INDEX = torch.tensor([1, 0, 3, 2, 1])
-
-
-class Model(torch.nn.Module):
-    """A function of x and i."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x, i):
-        return self.function(x, i)
 
 
 def counted(x, i):
@@ -174,7 +164,7 @@ PROVED = [
 
 @pytest.mark.parametrize("function", PROVED, ids=lambda function: function.__name__)
 def test_what_is_known_of_data_settles_what_is_asked(function):
-    model = Model(function)
+    model = Calls(function)
     report = check(model, (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
     assert report.status == "proved", str(report)
     run = report.program.module()
@@ -193,10 +183,10 @@ def experts(x, i):
 
 def test_what_operators_ask_of_their_own_sizes_from_data_is_settled_in_place():
     """None and one are no other programs: nothing is traced for them."""
-    report = check(Model(experts), (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
+    report = check(Calls(experts), (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
     assert (report.status, report.statistics["traces"]) == ("proved", 1), str(report)
     for size in (1, 5):
-        assert agree(Model(experts), report.program.module(), (torch.randn(size), torch.randint(0, 5, (size,))))
+        assert agree(Calls(experts), report.program.module(), (torch.randn(size), torch.randint(0, 5, (size,))))
 
 
 def sliced_and_checked(x, i):
@@ -208,7 +198,7 @@ def sliced_and_checked(x, i):
 
 def test_a_graph_meets_the_same_symbols_when_torch_runs_it_again():
     """More is known at its end than where it was traced."""
-    model = Model(sliced_and_checked)
+    model = Calls(sliced_and_checked)
     report = check(model, (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
     assert report.status == "proved", str(report)
     for run in (report.program.module(), report.program.run_decompositions().module()):
@@ -255,5 +245,5 @@ def wrapped_around(x, i):
     ids=lambda function: function.__name__,
 )
 def test_what_is_written_aliased_or_wrapped_is_not_known(function):
-    report = check(Model(function), (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
+    report = check(Calls(function), (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
     assert report.status == "refuted", str(report)

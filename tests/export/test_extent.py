@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 from torch.export import Dim
 
 from shapeproof.export import check
 from tests.agreement import RAISES, outcome
+from tests.calling import Calls
 
 
 class Adds(torch.nn.Module):
@@ -53,6 +55,25 @@ def test_a_condition_with_divisions_is_said_as_a_bound_of_its_size():
     (found,) = check(Halves(), (torch.ones(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=40)}}).diagnostics
     (required,) = (note.text.split("   by")[0] for note in found.notes if note.label == "required")
     assert required == "x.shape[0] >= 2"
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "words"),
+    [
+        (lambda x: x.unflatten(0, (-1, 2)), (6,), "x.shape[0] % 2 == 0"),
+        (lambda x: torch.kthvalue(x, (x.shape[0] + 1) // 2).values, (5,), "x.shape[0] >= 1"),
+        (lambda x: torch.nn.functional.batch_norm(x, None, None, training=True), (5, 3), "x.shape[0] != 1"),
+        (lambda x: torch.nn.functional.interpolate(x[None, None], scale_factor=1.5), (5,), "x.shape[0] >= 1"),
+    ],
+)
+def test_what_an_operator_requires_is_said_in_few_words(model, shape, words):
+    """The fault: `x.shape[0] == 2 or x.shape[0] % 2 == 0`, `3*x.shape[0] / 3 - 1.0 != 0.0`."""
+    (found,) = check(Calls(model), (torch.ones(shape),), dynamic_shapes=({0: Dim("n", min=0, max=7)},)).diagnostics
+    (required,) = (note.text.split("   by")[0] for note in found.notes if note.label == "required")
+    assert required == words
+    for n in range(8):
+        holds = eval(words.replace("x.shape[0]", str(n)))  # noqa: S307 - of sizes
+        assert holds is (outcome(Calls(model), (torch.ones(n, *shape[1:]),)) != RAISES)
 
 
 class Rows(torch.nn.Module):

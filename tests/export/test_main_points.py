@@ -14,17 +14,9 @@ from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.verify import verified
 from shapeproof.solver.answers.witness import generic
 from shapeproof.solver.facts import Facts
+from tests.calling import Calls
 
 N, M = Dim("n", min=1, max=9), Dim("m", min=1, max=9)
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x, y):
-        return self.function(x, y)
 
 
 def beside(x, y):

@@ -15,6 +15,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
+from tests.calling import Calls
 from tests.thoroughness import examples
 
 
@@ -41,15 +42,6 @@ pytree.register_pytree_node(
     serialized_type_name="tests.rebinding.Counting",
     flatten_with_keys_fn=lambda cache: ([(pytree.GetAttrKey("k"), cache.k)], None),
 )
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, c, x):
-        return self.function(c, x)
 
 
 def rows():

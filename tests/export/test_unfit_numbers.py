@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from shapeproof.export import Dim, check
+from tests.calling import Calls
 
 BYTES, HALF = torch.arange(4, dtype=torch.int8), torch.ones(4, dtype=torch.float16)
 CALLS = {
@@ -37,15 +38,6 @@ HALVES = {
     "multiplied": lambda x: x * 1e6,
     "infinite": lambda x: x.masked_fill(x > 0, float("-inf")),
 }
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self.call = call
-
-    def forward(self, x):
-        return self.call(x)
 
 
 def raised(run):

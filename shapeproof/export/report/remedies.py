@@ -25,7 +25,7 @@ from shapeproof.export.report.report import Report
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.repair import Repair, repaired
 from shapeproof.solver.answers.round_anchor import round_anchor
-from shapeproof.solver.answers.simplify import in_few_words, of_cases
+from shapeproof.solver.answers.simplify import in_few_words
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -97,13 +97,12 @@ def _in_the_part_served(eager: Eager, found: Exploration, domain: Facts) -> list
 def distinct(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
     """Return the findings, without those about data that the checks for earlier findings settle.
 
-    A requirement that is put together, or that has a min or max, is simplified.
+    What each requires is said in few words.
     """
     kept: list[Finding] = []
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
-        if finding.joint is not None or finding.same_where is not f.FALSE or of_cases(finding.requirement):
-            finding = replace(finding, joint=in_few_words(finding.requirement, known))  # noqa: PLW2901
+        finding = replace(finding, joint=in_few_words(finding.requirement, known))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)

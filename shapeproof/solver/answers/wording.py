@@ -80,13 +80,13 @@ def by_operand(formula: Formula) -> Iterator[Formula]:
 
 
 def by_size(formula: Formula, bounds: Callable[[Term], Interval]) -> Iterator[Formula]:
-    """Yield a wording of a formula about one size that divides it, as a proposal read off small sizes.
+    """Yield a wording of a formula that computes with one size, as a proposal read off small sizes.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> list(by_size(parse_formula("(n//2 - 1)//((n + 1)//2) == 0"), lambda _: Interval(0, None)))
     [n >= 2, n >= 2]
     """
-    if len(formula.symbols) != 1 or not any(isinstance(node, FloorDiv) for node in postorder(formula)):
+    if len(formula.symbols) != 1 or not any(isinstance(node, FloorDiv | Real) for node in postorder(formula)):
         return
     (name,) = formula.symbols
     within = bounds(symbol(name))

@@ -158,7 +158,7 @@ def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """
     try:
         bound = dict(_combine_args(mod, args, kwargs))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # Python tells the parameters of no builtin function
         raise UsageError(f"the example inputs do not fit the model's forward: {error}") from None
     named = {k: bound.pop(k) for k in kwargs if k in bound}
     parameters = _parameters(mod)
