@@ -64,7 +64,7 @@ class _Products:
         (False, True, True)
         """
         operands = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
-        if not _multiplies(func) or not all(map(_is_plain, operands)):
+        if not (_multiplies(func) and all(map(_is_plain, operands))):
             return func(*args, **kwargs)  # type: ignore[no-any-return]
         call = func, modes(), precision(), *map(_told, args), *((name, _told(each)) for name, each in kwargs.items())
         for each in self.made.get(call, ()):
