@@ -14,7 +14,8 @@ from shapeproof.export import check
 from shapeproof.export.ops.call import Running
 from shapeproof.export.trace.known.value_numbering import Numbering
 from tests.agreement import agree
-from tests.export.test_data_sizes import INDEX, M, Model, X
+from tests.calling import Calls
+from tests.export.test_data_sizes import INDEX, M, X
 
 aten = torch.ops.aten
 UNARY = (aten.neg.default, aten.abs.default, aten.clone.default, aten.detach.default, aten.cumsum.default)
@@ -190,7 +191,7 @@ SHAPES = {"x": {0: M}, "i": {0: M}}
 @pytest.mark.thorough
 @pytest.mark.parametrize("function", SAME, ids=lambda function: function.__name__)
 def test_what_is_computed_twice_is_known_to_be_the_same(function):
-    model = Model(function)
+    model = Calls(function)
     report = check(model, (X, INDEX), dynamic_shapes=SHAPES)
     assert report.status == "proved", str(report)
     for run in (report.program.module(), report.program.run_decompositions().module()):
@@ -228,6 +229,6 @@ DIFFERENT = [written_in_between, written_through_a_view, another_mask, compared_
 @pytest.mark.parametrize("function", DIFFERENT, ids=lambda function: function.__name__)
 def test_what_only_looks_the_same_is_asked_for(function):
     """Sizes that may differ broadcast in eager where one of them is 1; the program checks that they are equal."""
-    report = check(Model(function), (X, INDEX), dynamic_shapes=SHAPES)
+    report = check(Calls(function), (X, INDEX), dynamic_shapes=SHAPES)
     assert (report.status, {found.id for found in report.diagnostics}) == ("refuted", {"data-dependent"})
     assert all(re.search(r"`(u0|kept\.shape\[0\]) == u[12]`$", found.message) for found in report.diagnostics)

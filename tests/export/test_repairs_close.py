@@ -188,7 +188,7 @@ class Both(torch.nn.Module):
 def test_one_repair_covers_what_is_refuted_and_where_both_raise():
     """The fault: sizes at which both raise were looked for only where nothing else was refuted."""
     report = check(Both(), vectors(12, 9), dynamic_shapes=({0: N}, {0: M}))
-    assert [each.id for each in report.diagnostics] == ["divides", "relation", "replay"]
+    assert [each.id for each in report.diagnostics] == ["divides", "bound", "replay"]
     assert [help_.text for each in report.diagnostics for help_ in each.help] == [
         '_n = Dim("_n", min=0, max=10)\nn = 4*_n',
         'm = Dim("m", min=4, max=40)',
@@ -204,7 +204,7 @@ def test_one_repair_covers_what_is_refuted_and_where_both_raise():
 def test_sizes_at_which_both_raise_are_left_out_by_two_bounds():
     mod = model("return torch.nn.functional.interpolate(x[None, None], scale_factor=0.5)", "x")
     report = check(mod, (filled(4, 4),), dynamic_shapes=({0: N, 1: M},))
-    assert [each.id for each in report.diagnostics] == ["relation", "relation", "replay", "replay"]
+    assert [each.id for each in report.diagnostics] == ["bound", "bound", "replay", "replay"]
     assert closed(mod, (filled(4, 4),), ({0: N, 1: M},)).domain[:2] == ("x.shape[0] >= 2", "x.shape[0] <= 40")
 
 
