@@ -7,8 +7,8 @@ only ever adds time. From the second turn on both find sympy's caches warm, so o
 timed like an answer, and shown as what it is. Seconds are processor time. The ratio carries over to other machines,
 the seconds do not. A model whose name ends in `.auto` has `Dim.AUTO` for every size, for both.
 
-Models that may take minutes (`LONG`) are exported in processes of their own, with a time limit; an exporter that is slow
-tries once. Below the table stand the bars (bars.py). `make bench-publish` writes the record that
+Models that may take minutes (`LONG`) are exported in processes of their own, with a time limit; an exporter that is
+slow tries once. Below the table stand the bars (bars.py). `make bench-publish` writes the record that
 docs/explanation/what-exports-cost.md shows.
 """
 
