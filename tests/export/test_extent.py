@@ -76,6 +76,14 @@ def test_what_an_operator_requires_is_said_in_few_words(model, shape, words):
         assert holds is (outcome(Calls(model), (torch.ones(n, *shape[1:]),)) != RAISES)
 
 
+def test_what_follows_from_what_is_required_is_counted():
+    """The fault: a requirement that has no shorter words counted as put together, and nothing was said of it."""
+    model = Calls(lambda x: (x.view(-1, 2), x + torch.ones(8)))
+    (found,) = check(model, (torch.ones(8),), dynamic_shapes=({0: Dim("n", min=0, max=64)},)).diagnostics
+    (required,) = (note.text for note in found.notes if note.label == "required")
+    assert required == "x.shape[0] == 8   by aten.add.Tensor, and 1 check that follows from it"
+
+
 class Rows(torch.nn.Module):
     def forward(self, x, y):
         return x if y.shape[0] > x.shape[0] else x + y.reshape(x.shape[0], -1).sum()

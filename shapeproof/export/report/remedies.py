@@ -97,12 +97,14 @@ def _in_the_part_served(eager: Eager, found: Exploration, domain: Facts) -> list
 def distinct(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
     """Return the findings, without those about data that the checks for earlier findings settle.
 
-    What each requires is said in few words.
+    What each requires is said in few words; one that has no shorter ones stays the requirement of its decision alone.
     """
     kept: list[Finding] = []
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
-        finding = replace(finding, joint=in_few_words(finding.requirement, known))  # noqa: PLW2901
+        required = in_few_words(finding.requirement, known)
+        if not (required is finding.requirement is finding.decision.taken):
+            finding = replace(finding, joint=required)  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)
