@@ -101,7 +101,7 @@ def measure_apart(name: str, limit: int, repeats: int) -> Row:
     """
     quickest = {}
     for exporter in EXPORTERS:
-        tries = [_attempt_apart(exporter, name, limit)]
+        tries: list[Attempt] = []
         while len(tries) < repeats and sum(each.seconds for each in tries) < limit / 10:
             tries.append(_attempt_apart(exporter, name, limit))
         quickest[exporter] = _quickest(tries)

@@ -100,8 +100,7 @@ def test_what_is_random_integer_or_written_in_place_is_not_shared():
     assert not shared.made
 
 
-def test_no_more_is_kept_than_allowed(monkeypatch):
-    monkeypatch.setattr(products, "PRODUCT_ELEMENTS", 20)
+def test_no_more_is_kept_than_allowed():
     shared, a, b = products._Products(left=20), square(), square(5.0, 6.0, 7.0, 8.0)
     for each in (a, b):
         shared.run(aten.mm.default, (each, each), {})

@@ -94,7 +94,7 @@ def used(graph: torch.fx.Graph, by: Callable[[torch.fx.Node], bool] = torch.fx.N
 
 def is_random(graph: torch.fx.Graph) -> bool:
     """True if a graph draws random numbers."""
-    return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in graph.nodes)
+    return any(schemas.is_random(node.target) for node in graph.nodes)
 
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:

@@ -17,6 +17,7 @@ _OVER_WEIGHT = frozenset({"linear", "conv1d", "conv2d", "conv3d", "convolution"}
 _OVER_COLUMNS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1}
 """Each element of the result sums over the last dim of this operand."""
 _ATTENTION = "scaled_dot_product_attention"
+_PRODUCTS = frozenset({*_OVER_WEIGHT, *_OVER_COLUMNS, _ATTENTION})
 
 
 class Work:
@@ -34,15 +35,14 @@ class Work:
 
 def _sizes(node: torch.fx.Node) -> Iterator[tuple[Any, ...]]:
     """The sizes whose product is the number of multiplications of a node, if it multiplies many."""
-    result = metadata(node)
-    if node.op == "call_function" and isinstance(result, torch.Tensor):
-        operands = (metadata(each) if isinstance(each, torch.fx.Node) else each for each in node.args)
-        yield from multiplied(node.target, list(operands), result)
+    result = metadata(node) if node.op == "call_function" and is_product(node.target) else None
+    if isinstance(result, torch.Tensor):
+        yield from multiplied(node.target, [*map(metadata, node.args)], result)
 
 
 def is_product(target: Any) -> bool:
     """True if a call of the target may multiply many numbers, by its name."""
-    return _name(target) in {*_OVER_WEIGHT, *_OVER_COLUMNS, _ATTENTION}
+    return _name(target) in _PRODUCTS
 
 
 def multiplied(target: Any, operands: Sequence[Any], result: torch.Tensor) -> Iterator[tuple[Any, ...]]:

@@ -22,6 +22,11 @@ def is_higher_order(target: Any) -> bool:
     return getattr(target, "namespace", None) == "higher_order"
 
 
+def is_random(target: Any) -> bool:
+    """True if the target is an operator that may draw random numbers."""
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
 def schema_of(target: Any) -> Any:
     """Return the schema of an operator; None if the target is not an operator."""
     return getattr(target, "_schema", None)

@@ -63,6 +63,13 @@ def same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     return starts[0] == starts[1]
 
 
+def holds_floats(tensor: torch.Tensor) -> bool:
+    """True for a tensor of torch's own classes whose elements are floats, by their bits in the CPU's memory."""
+    own = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.device.type == "cpu"
+    dense = own and tensor.layout == torch.strided and storage_of(tensor) is not None
+    return dense and tensor.is_floating_point() and not tensor.is_neg()
+
+
 def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Return what distinguishes tensors of the same layout: how their elements are read."""
     return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()

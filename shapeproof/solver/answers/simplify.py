@@ -67,7 +67,7 @@ def in_few_words(required: Formula, known: Facts) -> Formula:
     return conjunction(*simplified([*pinned, required], known))
 
 
-def of_cases(formula: Formula) -> bool:
+def _of_cases(formula: Formula) -> bool:
     """True if the formula has an atom that is one of its operands: facts often tell which."""
     return any(isinstance(node, Extremum | Where) for node in postorder(formula))
 
@@ -126,7 +126,7 @@ def _reworded(formula: Formula, facts: Facts) -> Formula:
         return facts.known.bounds(facts.reduce(term))
 
     proposed = [reworded(formula, bounds), *by_size(formula, bounds)]
-    if of_cases(formula):
+    if _of_cases(formula):
         reduced = facts.reduce(formula)
         proposed += [reduced, *by_operand(formula), *by_operand(reduced)]
     shorter = [each for each in proposed if _length(each) < _length(formula) and each.symbols <= formula.symbols]

@@ -20,7 +20,7 @@ import torch
 
 from shapeproof.export.shim.modules import without_history
 from shapeproof.export.shim.replaced import bound
-from shapeproof.export.shim.storages import copied_when_written, is_copied_when_written, writes
+from shapeproof.export.shim.storages import copied_when_written, holds_floats, is_copied_when_written, writes
 
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
@@ -104,12 +104,11 @@ def _parameters(module: torch.nn.Module) -> dict[int, Any]:
     known = _copies.get()
     if known is None:
         return {}
-    return {id(each): _copy(each, known) for each in module.parameters() if _is_plain(each)}
-
-
-def _is_plain(parameter: torch.nn.Parameter) -> bool:
-    plain = type(parameter) is torch.nn.Parameter and parameter.device.type == "cpu"
-    return plain and parameter.layout == torch.strided and parameter.dtype.is_floating_point
+    return {
+        id(each): _copy(each, known)
+        for each in module.parameters()
+        if type(each) is torch.nn.Parameter and holds_floats(each)
+    }
 
 
 def _copy(parameter: torch.nn.Parameter, known: dict[int, _Copied]) -> torch.nn.Parameter:

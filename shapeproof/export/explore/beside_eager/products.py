@@ -24,7 +24,7 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.modes import modes, precision
-from shapeproof.export.shim.storages import copied_when_written, is_copied_when_written, kind, same_memory, storage_of
+from shapeproof.export.shim.storages import copied_when_written, holds_floats, is_copied_when_written, kind, same_memory
 from shapeproof.export.shim.trees import leaves
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -64,7 +64,7 @@ class _Products:
         (False, True, True)
         """
         operands = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
-        if not (_multiplies(func) and all(map(_is_plain, operands))):
+        if not (_multiplies(func) and all(map(holds_floats, operands))):
             return func(*args, **kwargs)  # type: ignore[no-any-return]
         call = func, modes(), precision(), *map(_told, args), *((name, _told(each)) for name, each in kwargs.items())
         for each in self.made.get(call, ()):
@@ -77,7 +77,7 @@ class _Products:
 
     def _keep(self, call: Hashable, operands: Sequence[torch.Tensor], result: torch.Tensor) -> None:
         elements = sum(each.numel() for each in (*operands, result) if not is_copied_when_written(each))
-        if elements > self.left or not _is_plain(result):
+        if elements > self.left or not holds_floats(result):
             return
         again = result.clone()
         if _lies(again) == _lies(result):
@@ -89,7 +89,7 @@ class _Products:
 def _multiplies(func: Any) -> bool:
     """True for a product whose result is a function of its arguments alone."""
     own = getattr(func, "namespace", None) == "aten" and is_product(func)
-    return own and not schemas.is_mutable(func) and torch.Tag.nondeterministic_seeded not in func.tags
+    return own and not schemas.is_mutable(func) and not schemas.is_random(func)
 
 
 def _told(argument: Any) -> Hashable:
@@ -99,13 +99,6 @@ def _told(argument: Any) -> Hashable:
     if isinstance(argument, list | tuple):
         return tuple(map(_told, argument))
     return type(argument), argument
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """True for a tensor in memory whose elements can be read as bits."""
-    own = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.device.type == "cpu"
-    dense = own and tensor.layout == torch.strided and storage_of(tensor) is not None
-    return dense and tensor.is_floating_point() and not tensor.is_neg()
 
 
 def _lies(result: torch.Tensor) -> tuple[Any, ...]:

@@ -126,8 +126,7 @@ def _from_sizes(node: torch.fx.Node, constants: Container[str]) -> bool:
         if top in seen or top.name in constants or isinstance(top.meta.get("val"), torch.SymInt | int):
             continue
         seen.add(top)
-        random = torch.Tag.nondeterministic_seeded in getattr(top.target, "tags", ())
-        if top.op != "call_function" or random or top.meta.get("unbacked_bindings"):
+        if top.op != "call_function" or schemas.is_random(top.target) or top.meta.get("unbacked_bindings"):
             return False
         rest += top.all_input_nodes
     return True

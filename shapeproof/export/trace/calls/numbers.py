@@ -69,8 +69,7 @@ def _check_symbolic(call: _Call, number: torch.SymInt, dtypes: Sequence[torch.dt
 def _numbers_of(func: Any) -> tuple[str, ...]:
     """Return the names of an operator's arguments that are numbers; none for operators of users, and random ones."""
     schema = schemas.schema_of(func)
-    random = torch.Tag.nondeterministic_seeded in getattr(func, "tags", ())
-    if schema is None or random or func.namespace != "aten":
+    if schema is None or schemas.is_random(func) or func.namespace != "aten":
         return ()
     return tuple(each.name for each in schema.arguments if str(each.type) in _NUMBER)
 

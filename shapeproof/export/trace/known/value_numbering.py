@@ -170,7 +170,7 @@ def _is_function(func: Any) -> bool:
     `as_strided` is none: it also reads elements outside its operand.
     """
     known = known_of(func)
-    if schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or known.reads_beyond:
+    if schemas.is_mutable(func) or schemas.is_random(func) or known.reads_beyond:
         return False
     return known.moves or torch.Tag.pointwise in func.tags or schemas.is_view_operator(func, pure=False)
 
@@ -178,7 +178,7 @@ def _is_function(func: Any) -> bool:
 @functools.cache
 def _reduces(func: Any) -> bool:
     """True for a reduction that would be such a function if there were no rounding."""
-    drawn = schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags
+    drawn = schemas.is_mutable(func) or schemas.is_random(func)
     return torch.Tag.reduction in func.tags and not drawn
 
 
