@@ -47,9 +47,8 @@ from shapeproof.export.report.rebound import lost, offering_return, rebinding_no
 from shapeproof.export.report.remedies import Cause, causes, distinct, helps, offering_split, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.modules import elements_held
-from shapeproof.export.shim.process.idle_work import few_threads, only_new_garbage
+from shapeproof.export.shim.process.idle_work import compiled_code_forgotten, few_threads, only_new_garbage
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
@@ -96,11 +95,14 @@ def verified(  # noqa: PLR0913 - what the user gave
     inputs = replace(inputs, budget=budget or Budget())
     if narrow:
         inputs = replace(inputs, domain=inputs.domain.inferring())
-    how = functools.partial(tracer.trace, in_place=in_place, recalled=Recalled() if in_place else None)
+    how = functools.partial(tracer.trace, in_place=in_place)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
     seeds = torch.random.fork_rng(devices=())  # a model may seed
-    with _in_a_sentence(mod, inputs), found_once(mod), parameters_copied_once(), few_threads(_elements(task)), seeds:
+    apart = (found_once(mod), parameters_copied_once(), compiled_code_forgotten(), few_threads(_elements(task)), seeds)
+    with _in_a_sentence(mod, inputs), contextlib.ExitStack() as stack:
+        for each in apart:
+            stack.enter_context(each)
         report = _reported(task, trace, splitting=splitting)
         report = offering_return(report, task.missed, lambda told: _by_one_program(task, returning(mod, told), inputs))
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
 import inspect
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from shapeproof.export.limits import HELD
+
+_ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
 
 def registered(modules: Iterable[torch.nn.Module]) -> list[tuple[dict[str, Any], str]]:
@@ -32,18 +37,66 @@ def elements_held(module: torch.nn.Module) -> int:
     return sum(each.numel() for each in held if not torch.nn.parameter.is_lazy(each))
 
 
-def without_history(module: torch.nn.Module) -> dict[int, Any]:
-    """Return copies, by the ids, of tensors in attributes that autograd computed: `copy.deepcopy` refuses them.
+def deep_copied(
+    module: _ModuleT, known: Mapping[int, Any], copying: Callable[[Any, dict[int, Any]], Any] = copy.deepcopy
+) -> tuple[_ModuleT, dict[int, Any]]:
+    """Return a deep copy and its memo, as `copy.deepcopy` does, of what it refuses to copy, too.
 
-    `torch.nn.utils.weight_norm` leaves such a tensor in its module, which each call computes again.
+    A computed tensor is copied without its history: `torch.nn.utils.weight_norm` leaves one in its module, which each
+    call computes again. What else has no copy (a lock, a file, a generator, a scripted function) is shared.
+    `known`: the copies to take, by the ids of what they are copies of.
 
+    >>> import threading
     >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(2, 2))
+    >>> layer.lock = threading.Lock()
     >>> computed = layer(torch.ones(1, 2)).grad_fn is not None and layer.weight
-    >>> without_history(layer)[id(computed)].is_leaf
-    True
+    >>> other, memo = deep_copied(layer, {})
+    >>> other.lock is layer.lock, memo[id(computed)].is_leaf
+    (True, False)
     """
-    held = (value for each in module.modules() for value in vars(each).values() if isinstance(value, torch.Tensor))
-    return {id(each): each.detach().clone().requires_grad_() for each in held if each.grad_fn is not None}
+    held = (value for each in module.modules() for value in vars(each).values())
+    kept = {**known, **{id(each): _copy_alone(each) for each in held if _is_computed(each)}}
+    while True:
+        memo = dict(kept)
+        try:
+            return copying(module, memo), memo
+        except Exception as error:
+            part = _refused(error)
+            if id(part) in kept or isinstance(part, torch.nn.Module | None):
+                raise
+            kept[id(part)] = _copy_alone(part) if _is_computed(part) else part
+
+
+@contextlib.contextmanager
+def writes_unnoted(module: torch.nn.Module) -> Iterator[None]:
+    """Take away, at the end, what autograd noted of writes into buffers inside this block.
+
+    A trace writes into a buffer that the model keeps in a list, too; its elements stay, since the operands are fake.
+    """
+    leaves = [each for each in module.buffers() if each.grad_fn is None and not each._is_view()]
+    try:
+        yield
+    finally:
+        for each in leaves:
+            if each.grad_fn is not None:
+                each.detach_()
+
+
+def _is_computed(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.grad_fn is not None
+
+
+def _copy_alone(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy that is computed as well: autograd lets no leaf that requires gradients be written into."""
+    with torch.enable_grad():
+        return tensor.detach().requires_grad_().clone()
+
+
+def _refused(error: Exception) -> Any:
+    """Return the object that `copy.deepcopy` could not copy; None if the error is another's."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    copying = [frame for frame in frames if frame.f_code is copy.deepcopy.__code__]
+    return copying[-1].f_locals["x"] if copying else None
 
 
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (

@@ -11,7 +11,12 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 def storages(value: Any) -> list[StorageWeakRef]:
     """Return the identities of the storages of a tensor, or of the tensors in nested lists, in order."""
-    found = map(storage_of, _tensors(value))
+    return list(map(StorageWeakRef, storage_objects(value)))
+
+
+def storage_objects(value: Any) -> list[torch.UntypedStorage]:
+    """Return these storages themselves. A weak reference keeps the storage's symbolic size, and so the whole trace."""
+    found = map(_storage, _tensors(value))
     return [storage for storage in found if storage is not None]
 
 
@@ -22,8 +27,13 @@ def is_wrapped(value: Any) -> bool:
 
 def storage_of(tensor: torch.Tensor) -> StorageWeakRef | None:
     """Return the identity of a tensor's storage; None if the tensor has none, as inside torch.vmap."""
+    storage = _storage(tensor)
+    return None if storage is None else StorageWeakRef(storage)
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     try:
-        return StorageWeakRef(tensor.untyped_storage())
+        return tensor.untyped_storage()
     except NotImplementedError:
         return None
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ import sympy
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
@@ -59,9 +61,14 @@ if TYPE_CHECKING:
 
 
 class ProofShapeEnv(SizeSymbols):
-    """A ShapeEnv whose questions go to a trial."""
+    """A ShapeEnv whose questions go to a trial.
 
-    operators: Operators  # set by `recording_mode`, which makes the mode
+    Law: once the trace is over, no mode, tensor or program can be reached from here. A fake tensor holds its sizes, and
+    so this object, in C++, where the collector of Python sees no circle: what could be reached would never be freed.
+    """
+
+    mode: Callable[[], Any]  # a weak reference, set by `recording_mode`, which makes the mode
+    operators: Operators  # set by `recording_mode`, too
     left = Left()
 
     def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
@@ -107,7 +114,7 @@ class ProofShapeEnv(SizeSymbols):
 
     def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
         """Take an operator's bounds for a fresh symbol; bounds that torch's own operators keep are facts."""
-        super().constrain_symbol_range(s, compiler_min, compiler_max)
+        _constrain(self, s, compiler_min, compiler_max)
         if self._running and not schemas.is_trusted(self._running[-1].func):
             self._check_range(s, compiler_min, compiler_max)
             return
@@ -295,6 +302,10 @@ class ProofShapeEnv(SizeSymbols):
             return None
         return None if known is None else (sympy.true if known else sympy.false)
 
+    def end_trace(self) -> None:
+        """Let go of the inputs, and of the code that made them."""
+        self.tracked_fakes, self.var_to_stack = [], {}
+
     def produce_guards(self, *_: object, **__: object) -> list[str]:
         """Return no guards: the graph itself asserts the declared domain."""
         self.dim_constraints = _NoConstraints()  # type: ignore[assignment]
@@ -314,6 +325,10 @@ class ProofShapeEnv(SizeSymbols):
     def _place(self) -> Place:
         operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)
         return frames.place(operator, self.read if self.trial.origins else None)
+
+
+_constrain = inspect.unwrap(ShapeEnv.constrain_symbol_range)
+"""Torch's method without its cache, which holds each ShapeEnv for ever."""
 
 
 def _is_condition(expr: sympy.Basic) -> bool:

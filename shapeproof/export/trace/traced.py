@@ -6,11 +6,13 @@ When the program is built, its trace is closed: from then on, compilers and cons
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.ops.call import ANYTHING, Span
@@ -60,18 +62,32 @@ def close_trace(
 ) -> None:
     """End the trace: from now on, compilers ask, for every input of the program and not only the trace's region.
 
-    Compilers are told what the solver knows about sizes on that domain.
+    Compilers are told what the solver knows about sizes on that domain. `taken_apart` is a method of what holds the
+    program, so the ShapeEnv must not hold it.
     """
     env = env_of(program)
     if env is None:  # there is nothing to ask
         return
-    env.trial = closed(env.trial, enforced, names, taken_apart)
+    env.trial = closed(env.trial, enforced, names, functools.partial(_asked, weakref.WeakMethod(taken_apart)))
+    env.rounded = {}
     refine = functools.partial(_refine_range, env)
     for free in env.var_to_range:
         refine(free)
     known = KnownSizes(env, refine)
     env.operators.known_sizes = known
     env.keep_written(known.has_written)
+
+
+def _asked(taken_apart: weakref.WeakMethod[Callable[[], Facts]]) -> Facts:
+    """Return the facts that a compiler's decomposition is valid for.
+
+    Raises:
+        UsageError: the program is no longer held, so its decomposition cannot be tested.
+    """
+    held = taken_apart()
+    if held is None:
+        raise UsageError("what is left of a program is compiled, and the program is gone: keep it until then")
+    return held()
 
 
 def _refine_range(env: ProofShapeEnv, free: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import weakref
 from collections.abc import Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ from shapeproof.export.ops.properties import (
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves
+from shapeproof.export.shim.modules import writes_unnoted
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range
 from shapeproof.export.shim.process.attention import attention_as_in_eager
@@ -67,7 +69,6 @@ from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.calls.dropouts import undropped
 from shapeproof.export.trace.calls.fakes import as_asked, as_data, refuse_hidden, view_of_copy, with_rows
 from shapeproof.export.trace.calls.operators import Operators
-from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import is_of_tracing
 from shapeproof.export.trace.known.branch_notes import note_branches
@@ -87,7 +88,6 @@ def recording_mode(
     *,
     on_data: bool = False,
     repeating: bool = True,
-    recalled: Recalled | None = None,
 ) -> tuple[FakeTensorMode, ProofShapeEnv]:
     """Make a FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
 
@@ -98,14 +98,9 @@ def recording_mode(
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
-    stated = Stated(env)
+    env.mode, stated = weakref.ref(mode), Stated(env)
     operators = env.operators = Operators(
-        env,
-        functools.partial(fresh, mode),
-        stated,
-        by_rule=not on_data,
-        repeating=repeating,
-        recalled=None if on_data else recalled,
+        env, lambda *laid: fresh(env.mode(), *laid), stated, by_rule=not on_data, repeating=repeating
     )
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -144,14 +139,12 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     on_data: bool = False,
     in_place: bool = True,
     repeating: bool | None = None,
-    recalled: Recalled | None = None,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
 
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run,
     unless `repeating` allows results without a run.
-    `recalled`: the operators' results in other traces of this model.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
@@ -161,7 +154,6 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
         inputs.sizes,
         on_data=on_data,
         repeating=trial.in_place if repeating is None else repeating,
-        recalled=recalled,
     )
     model = fresh_copy(mod, copied)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
@@ -179,6 +171,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             )
         with watch, mode, enable_python_dispatcher():
             note_branches(program, env)
+    proxy_tensor._FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT.clear()  # torch keeps the last graph, for a check of its own
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
     code_generated(program.graph_module)
@@ -257,6 +250,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         attention_as_in_eager(),
         contiguous_by_its_operator(),
         kept_symbolic(model) as names,
+        writes_unnoted(model),
         answered(env, Answers(*(refusals.keeping(ask) for ask in asks))),
         code_deferred(),
     ):
@@ -265,6 +259,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         try:
             yield
         finally:
+            env.end_trace()
             refusals.say()
 
 

@@ -139,8 +139,6 @@ class Trial:
         self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self.memo: dict[Hashable, Any] = {}
         """What was found in this region about calls of operators: their results, and which decisions are harmless."""
-        self.widened = 0
-        """How often the region was widened: what held in the region before may not hold since."""
         self._rounds: Counter[Formula] = Counter()
         self.is_data = data
         self._oblivious = oblivious
@@ -174,11 +172,6 @@ class Trial:
         """Return what holds along the trace whether or not its own checks on data pass."""
         taken = (step.decision.taken for step in self.steps if step.teaches)
         return self.known.assuming(*self.promised, *taken)
-
-    @property
-    def unrestricted(self) -> bool:
-        """True if the region is still the whole domain of the trace."""
-        return not (self.steps or self.learned or self._oblivious or self._outside)
 
     @property
     def size_steps(self) -> list[Step]:
@@ -344,7 +337,6 @@ class Trial:
             return
         self.facts, self.region, first, known, promised = self._outside
         self._outside = None
-        self.widened += 1
         self.memo.clear()
         self.learned[known:] = promised
         for formula in promised:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from shapeproof.export.shim.modules import without_history
+from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.replaced import bound
 from shapeproof.export.shim.storages import copied_when_written, holds_floats, is_copied_when_written, writes
 
@@ -52,7 +52,7 @@ def copied(module: _ModuleT) -> _ModuleT:
     ...     bool(layer.weight.any())
     True
     """
-    return _copied(module, {**_parameters(module), **without_history(module)})  # type: ignore[no-any-return]
+    return deep_copied(module, _parameters(module), _copied)[0]
 
 
 def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:

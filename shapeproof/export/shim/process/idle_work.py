@@ -3,6 +3,8 @@
 *Garbage.* An export creates hundreds of thousands of objects, so Python's collector keeps walking everything that the
 process holds: torch, sympy and the model. This walk takes a tenth of an export's time and finds no garbage.
 
+*Compiled branches.* Dynamo compiles the branches of `torch.cond`, in eager too, and its caches hold the model for ever.
+
 *Threads.* A kernel on few elements ends before other threads have begun, and OpenMP's threads wait for each other in a
 busy loop. Where other processes use the cores, the wait takes ten times the work.
 
@@ -19,6 +21,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+from torch._C._dynamo.eval_frame import reset_code
+from torch._dynamo.convert_frame import output_codes
+from torch._dynamo.eval_frame import cached_backends
+from torch._dynamo.utils import get_metrics_context, orig_code_map
 from torch._export import non_strict_utils
 
 from shapeproof.export.limits import ONE_THREAD_ELEMENTS
@@ -38,6 +44,22 @@ def only_new_garbage() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextlib.contextmanager
+def compiled_code_forgotten() -> Iterator[None]:
+    """Forget what Dynamo compiled inside this block; what it had compiled of the same functions is compiled again."""
+    before, backends, noted = frozenset(output_codes.seen), cached_backends.keys(), get_metrics_context()._edits
+    known, held = len(noted), frozenset(backends)
+    try:
+        yield
+    finally:
+        del noted[known:]  # tracebacks, which hold the code in C++
+        for backend in backends - held:
+            del cached_backends[backend]
+        made = (each() for each in output_codes.seen if each not in before)
+        for source in {orig_code_map[code] for code in made if code is not None and code in orig_code_map}:
+            reset_code(source)
 
 
 @contextlib.contextmanager

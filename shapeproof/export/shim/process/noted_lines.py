@@ -11,10 +11,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from traceback import FrameSummary, StackSummary
-from types import CodeType
 from typing import Any
 
-_Line = tuple[CodeType, int]
+_Function = tuple[str, str]
+"""A function's file and name. Its code is not held: code that Dynamo made is freed with its last trace."""
+_Line = tuple[_Function, int]
 INNERMOST = "shapeproof_line"
 """The key of a node's metadata that has the user's innermost line."""
 
@@ -24,31 +25,31 @@ class _Lines:
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer
-        self._keeps: dict[CodeType, bool] = {}
+        self._keeps: dict[_Function, bool] = {}
         self._texts: dict[tuple[_Line, ...], str] = {}
 
     def text(self) -> str:
         """Return the text for the present stack."""
         lines = tuple(reversed(self._lines()))
         if lines not in self._texts:
-            frames = [FrameSummary(code.co_filename, line, code.co_name) for code, line in lines]
+            frames = [FrameSummary(file, line, name) for (file, name), line in lines]
             self._texts[lines] = "".join(StackSummary.from_list(frames).format()).strip()
         return self._texts[lines]
 
     def _lines(self) -> list[_Line]:
         found, frame, known = [], sys._getframe(1), self._keeps
         while frame is not None:
-            code = frame.f_code
-            kept = known.get(code)
+            function = frame.f_code.co_filename, frame.f_code.co_name
+            kept = known.get(function)
             if kept is None:
-                kept = known[code] = self._is_kept(code)
+                kept = known[function] = self._is_kept(*function)
             if kept:
-                found.append((code, frame.f_lineno))
+                found.append((function, frame.f_lineno))
             frame = frame.f_back  # type: ignore[assignment]
         return found
 
-    def _is_kept(self, code: CodeType) -> bool:
-        frame = FrameSummary(code.co_filename, code.co_firstlineno, code.co_name, lookup_line=False)
+    def _is_kept(self, file: str, name: str) -> bool:
+        frame = FrameSummary(file, 1, name, lookup_line=False)
         return bool(self._tracer._filter_traceback_frames(StackSummary.from_list([frame])))
 
 

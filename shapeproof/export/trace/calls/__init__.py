@@ -3,7 +3,6 @@
 operators.py   runs an operator and settles its decisions; refuses those that torch has wrong
 settle.py      settles one decision by running the operator again under the other answer
 repeats.py     returns a result without a run
-recalled.py    keeps what other traces of the model returned and settled
 plain_views.py   recognizes views that are the same at every size
 fakes.py       corrects what torch's fakes note of a result, and refuses what they make up
 dropouts.py    dropout that drops nothing returns its operand

@@ -32,7 +32,6 @@ from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
 from shapeproof.export.trace.calls.numbers import check_numbers
 from shapeproof.export.trace.calls.plain_views import is_plain
-from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.repeats import Fresh, Repeats
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
@@ -64,10 +63,9 @@ class Operators:
         stated: what users state of their operators.
         by_rule: True if rules may give results; such results have no elements.
         repeating: True if an operator need not be run when its result is already known.
-        recalled: the results of other traces of the model.
     """
 
-    def __init__(  # noqa: PLR0913 - what a trace has, and what it may leave out
+    def __init__(
         self,
         env: ProofShapeEnv,
         fresh: Fresh,
@@ -75,14 +73,13 @@ class Operators:
         *,
         by_rule: bool = True,
         repeating: bool = True,
-        recalled: Recalled | None = None,
     ) -> None:
         self._env = env
         self._stated = stated
         self._by_rule = by_rule
         self._repeating = repeating and by_rule
         self._recorded = 0
-        self.repeats = Repeats(env, fresh, recalled)
+        self.repeats = Repeats(env, fresh)
         self.switches = Switches()
         self.known_sizes: KnownSizes | None = None
         """The known sizes of results; set when the trace is over."""

@@ -2,8 +2,7 @@
 
 A model repeats itself: layer after layer calls the same operators on operands of the same sizes. If all decisions of an
 operator were settled, it returns the same sizes in the whole region. The region only shrinks while a trial runs, so the
-next call like it need not be run. An operator also need not be run if another trace of the model ran it in a domain
-that contains this domain (recalled.py), or if a rule gives its result (ops/shapes/shape_functions.py).
+next call like it need not be run. Nor need it be if a rule gives its result (ops/shapes/shape_functions.py).
 
 Law: a result returned here equals the result of a run, except for its elements. So only a call that returns one fresh
 float tensor, mutates nothing, takes no size from data and adds no fact beyond its result is memoized.
@@ -13,11 +12,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ZERO, Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.layouts import Sizes, keeps_layout
@@ -27,7 +26,6 @@ from shapeproof.export.shim.process.unrun import unrecorded
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
 from shapeproof.export.trace.calls.plain_views import Laid, gives_its_operand, plain_view
-from shapeproof.export.trace.calls.recalled import Like, Recalled
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Trial
@@ -38,6 +36,23 @@ Fresh = Callable[[Sequence[Any], Sequence[Any] | None, torch.dtype, torch.device
 
 ITSELF = object()
 """The result of a call that returns its first operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A fresh tensor that an operator returns, without its elements."""
+
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...] | None
+    """None if the tensor is contiguous, row by row."""
+    dtype: torch.dtype
+    device: torch.device
+    differentiable: bool
+
+    def over(self, change: Callable[[Any], Any]) -> Like:
+        """Return it with each size and stride changed."""
+        strides = None if self.strides is None else tuple(map(change, self.strides))
+        return replace(self, sizes=tuple(map(change, self.sizes)), strides=strides)
 
 
 class _Differentiable(torch.autograd.Function):
@@ -61,16 +76,14 @@ class Repeats:
     Args:
         env: the ShapeEnv whose trial is asked.
         fresh: makes results that share no storage.
-        recalled: the results of other traces of the model; these traces learn from this one.
     """
 
-    def __init__(self, env: ProofShapeEnv, fresh: Fresh, recalled: Recalled | None) -> None:
-        self._env, self._fresh, self._recalled = env, fresh, recalled
+    def __init__(self, env: ProofShapeEnv, fresh: Fresh) -> None:
+        self._env, self._fresh = env, fresh
         self.are_making = False
         """True while a result is made: torch's dispatcher then asks the fake mode for nothing else."""
         self._sizes = Sizes(env.read, lambda formula: env.trial.settled(formula) is True)
         self._from_the_start = Sizes(env.read, lambda formula: env.trial.settled(formula, env.trial.known) is True)
-        self._facts = (env.trial, frozenset(env.trial.known.formulas))
 
     def given(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
         """Return the result of a call if a call like it was noted or a rule gives it; None if the call must be run.
@@ -80,7 +93,7 @@ class Repeats:
         """
         if not all(map(is_bare, operands)):
             return None
-        like = self._env.trial.memo.get(key) or self._by_rule(key, arguments, operands) or self._recall(key)
+        like = self._env.trial.memo.get(key) or self._by_rule(key, arguments, operands)
         if like is None:
             return None
         self.are_making = True
@@ -109,8 +122,6 @@ class Repeats:
         if lies_at_the_front and set(storages(result)).isdisjoint(storages(list(operands))):
             like = Like(tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad)
             self._env.trial.memo[key] = like
-            if self._recalled is not None and self._env.trial.unrestricted and self._without_data:
-                self._recalled.note(key, self._known, like.over(self._env.read))
 
     def _by_rule(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> Any:
         """Return the result of an operator whose sizes a rule gives; None if there is no such rule."""
@@ -152,39 +163,6 @@ class Repeats:
                 return None
             self._env.trial.passed_over |= laid is not None and not laid.exact
             return laid
-
-    @property
-    def _known(self) -> frozenset[Formula]:
-        """The facts at the start of the trace."""
-        if self._facts[0] is not self._env.trial:
-            self._facts = (self._env.trial, frozenset(self._env.trial.known.formulas))
-        return self._facts[1]
-
-    @property
-    def _without_data(self) -> bool:
-        """True if no number was taken from data yet, so that every term is over declared sizes."""
-        return self._env.brought == (0, 0)
-
-    def _recall(self, key: tuple[Any, ...]) -> Like | None:
-        """Return another trace's result if it is known to be the same in this trace."""
-        if self._recalled is None or not self._without_data:
-            return None
-        given = self._recalled.of(key, self._known)
-        if given is None:
-            return None
-        with unrecorded():
-            try:
-                like: Like = given.over(self._number)
-            except Untranslatable:
-                return None
-        self._env.trial.memo[key] = like
-        self._env.trial.passed_over = True
-        return like
-
-    def _number(self, term: Term) -> int | torch.SymInt:
-        """Return a term as a size of this trace: a plain number where the facts leave only one value."""
-        known = self._env.trial.known.reduce(term)
-        return self._written(known if isinstance(known, Term) and known.is_constant else term)
 
     def _written(self, term: Term) -> int | torch.SymInt:
         """Return a term as a size of this trace.

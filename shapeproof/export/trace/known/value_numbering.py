@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils.weak import WeakTensorKeyDictionary
+from torch.utils.weak import WeakIdKeyDictionary, WeakTensorKeyDictionary
 
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.ops.value_ranges import INTEGRAL
-from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.storages import storage_objects, storages
 
 
 class Numbering:
@@ -42,7 +42,7 @@ class Numbering:
         self._fresh = itertools.count()
         self._by_call: dict[Hashable, int] = {}
         self._noted: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-        self._written: dict[StorageWeakRef, int] = {}
+        self._written = WeakIdKeyDictionary()  # of storages, to the number of writes into each
         self._writings = 0
         self._unlike = 0
         self._taken: dict[Hashable, Term] = {}
@@ -59,7 +59,7 @@ class Numbering:
 
     def note(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> None:
         """Number the results of an operator that was run; operands that it mutated get new numbers."""
-        for storage in storages(schemas.written(func, args, kwargs)):
+        for storage in storage_objects(schemas.written(func, args, kwargs)):
             self._written[storage] = self._written.get(storage, 0) + 1
             self._writings += 1
         if known_of(func).alias_or_copy and args and results[0] is args[0]:  # the operand itself has its number
@@ -156,7 +156,7 @@ class Numbering:
 
     def _writes(self, tensor: torch.Tensor) -> list[tuple[StorageWeakRef, int]]:
         """Return the storages of a tensor, and the number of writes into each."""
-        return [(storage, self._written.get(storage, 0)) for storage in storages(tensor)]
+        return [(StorageWeakRef(each), self._written.get(each, 0)) for each in storage_objects(tensor)]
 
 
 _OPTIONS = frozenset({"dtype", "device", "pin_memory"})

@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.weak import WeakIdKeyDictionary
 
 from shapeproof.export.ops.call import ANYTHING, Span, span
 from shapeproof.export.ops.value_ranges import INTEGRAL, of_dtype
-from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.storages import storage_objects
 
 
 class Contents:
-    """Bounds of integers, by storage. A weak reference to a storage keeps its address from being reused."""
+    """Bounds of integers, by storage; they go with the storage."""
 
     def __init__(self) -> None:
-        self._noted: dict[StorageWeakRef, tuple[str, Span]] = {}
+        self._noted = WeakIdKeyDictionary()  # to a dtype and bounds
 
     def note(self, tensor: torch.Tensor, found: Span) -> None:
         """Note the bounds of a fresh tensor's elements."""
         if found.known and str(tensor.dtype) in INTEGRAL:
-            for storage in storages(tensor):
+            for storage in storage_objects(tensor):
                 self._noted[storage] = (str(tensor.dtype), found)
 
     def of(self, tensor: torch.Tensor) -> Span:
@@ -43,12 +43,12 @@ class Contents:
     def noted(self, tensor: torch.Tensor) -> Span:
         """Return the noted bounds of a tensor."""
         dtype = str(tensor.dtype)
-        found = (self._noted.get(storage, ("", ANYTHING)) for storage in storages(tensor))
+        found = (self._noted.get(storage, ("", ANYTHING)) for storage in storage_objects(tensor))
         return next((span for noted, span in found if noted == dtype), ANYTHING)
 
     def forget(self, values: list[Any]) -> None:
         """Forget the bounds of tensors that were mutated."""
-        for storage in storages(values):
+        for storage in storage_objects(values):
             self._noted.pop(storage, None)
 
 

@@ -13,7 +13,6 @@ Eager runs the model's own code; a replay shows where the two disagree.
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.ops.properties import BRANCHING, IDENTITY
-from shapeproof.export.shim.modules import without_history
+from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.frames import is_users_file
@@ -54,12 +53,10 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
     `copied` is filled: by the id of each tensor's copy, the model's own.
     """
     shared: dict[int, Any] = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
-    shared |= without_history(mod)
-    kept = len(shared)
-    model = copy.deepcopy(mod, shared)
-    if copied is not None and len(shared) > kept:
-        own = (each for each in shared.get(id(shared), ()) if isinstance(each, torch.Tensor))  # deepcopy keeps them
-        copied |= {id(shared[id(each)]): each for each in own}
+    model, memo = deep_copied(mod, shared)
+    if copied is not None and len(memo) > len(shared):
+        own = (each for each in memo.get(id(memo), ()) if isinstance(each, torch.Tensor))  # deepcopy keeps them
+        copied |= {id(memo[id(each)]): each for each in own}
     return model
 
 

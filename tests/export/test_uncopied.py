@@ -1,0 +1,75 @@
+"""Models that hold what `copy.deepcopy` refuses are exported, and keep it as it was."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+
+ROWS = Dim("n", min=0, max=6)
+
+
+class Holds(torch.nn.Module):
+    """A model that holds something, deep in its attributes, and calls it if it can be called."""
+
+    def __init__(self, held):
+        super().__init__()
+        self.held = {"one": [held]}
+
+    def forward(self, x):
+        (held,) = self.held["one"]
+        return held(x) if callable(held) else x * 2
+
+
+@torch.jit.script
+def scripted(x: torch.Tensor):
+    return x * 2
+
+
+UNCOPIED = {
+    "traced function": lambda: torch.jit.trace(lambda x: x * 2, torch.ones(3, 2)),
+    "scripted function": lambda: scripted,
+    "lock": threading.Lock,
+    "generator": lambda: (n for n in range(3)),
+    "thread-local": threading.local,
+}
+
+
+@pytest.mark.parametrize("name", UNCOPIED)
+def test_what_has_no_copy_is_shared(name):
+    held = UNCOPIED[name]()
+    mod = Holds(held)
+    report = check(mod, (torch.ones(3, 2),), dynamic_shapes={"x": {0: ROWS}})
+    assert report.status == "proved", str(report)
+    assert mod.held["one"] == [held]
+    run, inputs = report.program.module(), [torch.randn(n, 2) for n in range(7)]
+    assert all(torch.equal(run(x), x * 2) for x in inputs)
+
+
+class Cache(torch.nn.Module):
+    """A cache in a plain list that is a buffer too, as transformers' StaticCache is."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.store = [torch.zeros(1, 64, 4)]
+        self.register_buffer("first", self.store[0])
+
+    def forward(self, x, at):
+        self.store[0].index_copy_(1, at, self.layer(x))
+        return self.store[0].sum(1) + x.sum(1)
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_cache_in_a_list_is_exported_and_stays_a_leaf(tracked):
+    mod, rows = Cache().eval(), Dim("n", min=1, max=32)
+    with torch.set_grad_enabled(tracked):
+        report = check(mod, (torch.randn(1, 5, 4), torch.arange(5)), dynamic_shapes=({1: rows}, {0: rows}))
+    assert report.status == "proved", str(report)
+    assert mod.store[0] is mod.first
+    assert mod.first.is_leaf
+    assert not mod.first.any()
