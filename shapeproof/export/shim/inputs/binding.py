@@ -70,7 +70,7 @@ def map_shapes(
         UsageError: the structure of dynamic_shapes is not that of the inputs.
     """
     combined: Any = bind(mod, args, kwargs)
-    names = list(combined)
+    names = list(_combine_args(mod, args, kwargs))  # torch reads a tuple or a list in the order of the signature
     given = _under_their_parameter(mod, args, kwargs, shapes)
     given = given or _tree_map_with_path(lambda _path, _leaf: None, combined)
     if isinstance(given, Mapping):
@@ -86,7 +86,7 @@ def map_shapes(
     except (ValueError, AssertionError, TorchConstraintError) as error:
         said = _CLASS.sub(r"\1", first_line(error).rpartition("`dynamic_shapes`: ")[2])
         raise UsageError(f"dynamic_shapes does not match the inputs: {said}") from None
-    return type(shapes)(mapped.values()) if isinstance(shapes, tuple | list) else mapped
+    return type(shapes)(mapped[name] for name in names) if isinstance(shapes, tuple | list) else mapped
 
 
 def _check_names(given: Mapping[Any, Any], names: Sequence[str]) -> None:
@@ -160,7 +160,7 @@ def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         bound = dict(_combine_args(mod, args, kwargs))
     except (TypeError, ValueError) as error:  # Python tells the parameters of no builtin function
         raise UsageError(f"the example inputs do not fit the model's forward: {error}") from None
-    named = {k: bound.pop(k) for k in kwargs if k in bound}
+    named = {k: bound.pop(k) for k in kwargs if _takes(mod, k)}
     parameters = _parameters(mod)
     inside = {k: bound.pop(k) for k in list(bound) if parameters[k].kind is inspect.Parameter.VAR_KEYWORD}
     return bound | named | inside
@@ -171,8 +171,14 @@ def in_order(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 
     Inputs are told apart by their place: the names that `bind` gives must come in the order of the values.
     """
-    bound = bind(mod, args, kwargs)
-    return {k: kwargs[k] for k in kwargs if k in bound} | kwargs
+    bind(mod, args, kwargs)  # raises if they do not fit
+    return {k: kwargs[k] for k in kwargs if _takes(mod, k)} | kwargs
+
+
+def _takes(mod: torch.nn.Module, keyword: str) -> bool:
+    """True if a parameter of this name takes the keyword; `def f(a, /, **more)` takes `a=` into `more`."""
+    parameter = _parameters(mod).get(keyword)
+    return parameter is not None and parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}
 
 
 def _parameters(mod: torch.nn.Module) -> Mapping[str, inspect.Parameter]:
