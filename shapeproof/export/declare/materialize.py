@@ -7,6 +7,7 @@ value.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -23,8 +24,10 @@ def like_example(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, s
     return tensor.requires_grad_(example.requires_grad)
 
 
-def is_ordered(example: torch.Tensor) -> bool:
-    """True if the integers of a tensor are sorted along its last dimension, so that replacements should be, too."""
+def is_ordered(example: Any) -> bool:
+    """True if an example's integers are sorted along its last dimension, so that replacements should be, too."""
+    if not isinstance(example, torch.Tensor):  # a TensorSpec has no integers
+        return False
     whole = not (example.is_floating_point() or example.is_complex() or example.dtype == torch.bool)
     if not whole or example.layout != torch.strided or example.dim() == 0 or example.shape[-1] < 2:
         return False

@@ -78,7 +78,7 @@ def _of_operators(
         if known.offsets is not None:
             divided, offsets = (named[name] for name in known.offsets)
             if offsets in sources:
-                yield _Within(sources[offsets], _size(divided, 0, read) + 1, ordered=True)
+                yield _Dividing(sources[offsets], _size(divided, 0, read))
         if known.lengths is not None:
             data, lengths, axis = (named[name] for name in known.lengths)
             if lengths in sources:
@@ -105,6 +105,20 @@ class _Within:
         outside = (given < 0) | (given >= size)
         if bool(outside.any()):
             tensor.copy_(given.clamp(0, size - 1) if self.ordered else torch.where(outside, given % size, given))
+
+
+@dataclass(frozen=True, slots=True)
+class _Dividing:
+    """Demands integers from 0 on, in order, up to a size."""
+
+    source: str
+    size: Term
+
+    def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
+        size, tensor = value_at(self.size, point), values[self.source]
+        if size is not None and size >= 0 and tensor.dim():
+            tensor.copy_(tensor.clamp(0, size).sort(-1).values)
+            tensor[..., :1] = 0
 
 
 @dataclass(frozen=True, slots=True)
