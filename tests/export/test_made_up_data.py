@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.export import check
+from shapeproof.export import TensorSpec, check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.declare.materialize import like_example
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation, unequal
@@ -231,3 +231,54 @@ def test_a_difference_at_masked_places_is_found_though_the_example_masks_none():
     shapes = ({0: Dim("n", min=1, max=6)}, {0: Dim("n", min=1, max=6)})
     report = check(MasksRows(), (torch.randn(3, 4), torch.zeros(3, 4, dtype=torch.bool)), dynamic_shapes=shapes)
     assert report.status == "refuted"
+
+
+# ---------------------------------------------------------------------- without an example
+
+
+class Notices(Calls):
+    """Gives something else where it is traced, so that only a run that does not raise tells."""
+
+    def forward(self, *args):
+        return super().forward(*args) + (1 if torch.compiler.is_compiling() else 0)
+
+
+B, S = Dim("b", min=1, max=8), Dim("s", min=1, max=16)
+INTS, ROWS = (lambda *dims: TensorSpec(torch.int64, dims)), TensorSpec(torch.float32, (B, S))
+SPECIFIED = {
+    "embedding": (lambda s, i: s.table(i), (INTS(B, S),)),
+    "embedding of int32": (lambda s, i: s.table(i), (TensorSpec(torch.int32, (B, S)),)),
+    "embedding of bytes": (lambda s, i: s.table(i.long()), (TensorSpec(torch.uint8, (B, S)),)),
+    "bag": (lambda s, i, o: s.bag(i, o), (INTS(S), INTS(B))),
+    "bag with the end": (lambda s, i, o: s.ends(i, o), (INTS(S), INTS(Dim("o", min=2, max=9)))),
+    "x[i]": (lambda _, x, i: x[i], (ROWS, INTS(4))),
+    "x[i] of a derived size": (lambda _, x, i: x[::2][i], (TensorSpec(torch.float32, (2 * B, 4)), INTS(S))),
+    "x[:, i, j]": (lambda _, x, i, j: x[i, j], (ROWS, INTS(5), INTS(5))),
+    "gather": (lambda _, x, i: x.gather(1, i), (ROWS, INTS(B, 3))),
+    "gather the last": (lambda _, x, n: x.gather(1, n - 1), (ROWS, INTS(B, 1))),
+    "a far offset": (lambda _, x, i: x.gather(1, i - 100), (ROWS, INTS(B, 1))),
+    "an offset that is a size": (lambda _, x, i: x.gather(1, i + x.shape[1]), (ROWS, INTS(B, 1))),
+    "take_along_dim": (lambda _, x, i: torch.take_along_dim(x, i, 1), (ROWS, INTS(B, 3))),
+    "scatter": (lambda _, x, i: x.scatter(1, i, 0.0), (ROWS, INTS(B, 1))),
+    "index_put": (lambda _, x, i: x.index_put((i,), torch.zeros(())), (ROWS, INTS(3))),
+    "one_hot": (lambda _, i: torch.nn.functional.one_hot(i, 5), (INTS(B, S),)),
+    "a mask": (lambda _, x, k: x.masked_fill(k, 0.0), (ROWS, TensorSpec(torch.bool, (B, S)))),
+    "in a dict": (lambda s, d: s.table(d["ids"][0]), ({"ids": [INTS(B, S)], "more": None},)),
+    "beside an example": (lambda s, i, j: s.table(i) + s.table(j), (IDS.reshape(2, 4), INTS(2, 4))),
+}
+
+
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_a_tensor_spec_of_integers_that_index_is_checked(name):
+    """The fault: `'TensorSpec' object has no attribute 'is_floating_point'`."""
+    function, args = SPECIFIED[name]
+    assert check(Calls(function), args).status == "proved"
+
+
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_integers_without_an_example_are_made_such_that_a_run_tells(name):
+    """Law: of a model that notices that it is traced, some run does not raise, and refutes it."""
+    function, args = SPECIFIED[name]
+    report = check(Notices(function), args)
+    assert [each.id for each in report.diagnostics] == ["replay"]
+    assert "results differ" in " ".join(str(report).split())

@@ -189,7 +189,7 @@ class Eager:
     def compare(self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1) -> Replay:
         """Run eager and each form of the program at a point, and return the first disagreement.
 
-        If both raise because of the chosen data, integers of 0 are tried too. The second of two calls shows what a
+        If both raise because of the chosen data, integers of 0 and of 1 are tried too. The second of two calls shows what a
         first call leaves in the model.
         """
         if self._too_large(point):
@@ -206,8 +206,9 @@ class Eager:
         found = Replay(Relation.SAME)
         for form in programs:
             found = compare_on(self.mod, form, args, kwargs, calls)
-            if found.relation is Relation.BOTH_RAISE:
-                found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
+            for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`
+                if found.relation is Relation.BOTH_RAISE:
+                    found = compare_on(self.mod, form, *map_integers(args, kwargs, made), calls)
             if found.is_faint or not found.agrees:
                 break
         return found

@@ -16,11 +16,12 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.meaning.evaluate import holds_at, value_at
-from shapeproof.constraints.terms import Term, name_of, symbol
+from shapeproof.constraints.terms import ZERO, Term, name_of, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import comparable, is_ordered
 from shapeproof.export.explore.demands.graph_demands import indexed, size_along
 from shapeproof.export.explore.findings import Traced
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace.traced import translator_of
@@ -34,22 +35,39 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
     if traced.program is None:
         return []
     examples = {leaf.source: leaf.example for leaf in inputs.leaves}
-    sources = _sources(traced.program, inputs)
     read = translator_of(traced.program).size
-    found = list(_of_operators(traced.program, sources, read, examples))
+    shifted = _shifted(traced.program, inputs, read)
+    sources = {node: source for node, (source, shift) in shifted.items() if shift is ZERO}
+    found = list(_of_operators(traced.program, shifted, read, examples))
     taken = dict(_taken(traced.program, sources, read))
     return [*found, _Passing(traced, taken, examples)] if taken else found
 
 
-def _sources(program: torch.export.ExportedProgram, inputs: Inputs) -> dict[torch.fx.Node, str]:
-    """Return the nodes that hold an unchanged tensor input, each with the source of that input."""
+_SIGNS = {"aten.add.Tensor": 1, "aten.sub.Tensor": -1}
+
+
+def _shifted(
+    program: torch.export.ExportedProgram, inputs: Inputs, read: Callable[[Any], Term]
+) -> dict[torch.fx.Node, tuple[str, Term]]:
+    """Return the nodes that hold a tensor input plus a number, each with the input's source and the number.
+
+    `i`, `i.view(-1)` and `i.long()` hold the input plus 0; `i - 1` the input plus -1.
+    """
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     by_name = dict(zip(names, (leaf.source for leaf in inputs.leaves), strict=False))
-    found = {node: by_name[node.name] for node in placeholders if node.name in by_name}
+    found = {node: (by_name[node.name], ZERO) for node in placeholders if node.name in by_name}
     for node in program.graph.nodes:
-        if node.op == "call_function" and _keeps(node.target) and node.args and node.args[0] in found:
-            found[node] = found[node.args[0]]
+        base = node.args[0] if node.op == "call_function" and node.args else None
+        if not isinstance(base, torch.fx.Node) or base not in found:
+            continue
+        source, shift = found[base]
+        if _keeps(node.target):
+            found[node] = source, shift
+        elif str(node.target) in _SIGNS and not node.kwargs:
+            added = nodes.metadata(node.args[1])
+            if isinstance(added, int | torch.SymInt):
+                found[node] = source, shift + _SIGNS[str(node.target)] * read(added)
     return found
 
 
@@ -64,15 +82,16 @@ def _keeps(target: Any) -> bool:
 
 def _of_operators(
     program: torch.export.ExportedProgram,
-    sources: Mapping[torch.fx.Node, str],
+    shifted: Mapping[torch.fx.Node, tuple[str, Term]],
     read: Callable[[Any], Term],
     examples: Mapping[str, Any],
 ) -> Iterator[Meet]:
+    sources = {node: source for node, (source, shift) in shifted.items() if shift is ZERO}
     for node in program.graph.nodes:
-        for source, dim, index, _ in indexed(node):
-            if index in sources:
-                size = _size(source, dim, read)
-                yield _Within(sources[index], size, is_ordered(examples[sources[index]]))
+        for indexed_node, dim, index, _ in indexed(node):
+            if index in shifted:
+                source, shift = shifted[index]
+                yield _Within(source, _size(indexed_node, dim, read), shift, is_ordered(examples[source]))
         known = known_of(node.target)
         named = schemas.by_name(node.target, node.args, node.kwargs) if known.offsets or known.lengths else {}
         if known.offsets is not None:
@@ -91,20 +110,23 @@ def _size(node: torch.fx.Node, dim: int, read: Callable[[Any], Term]) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class _Within:
-    """Demands integers that are at least 0 and less than a size."""
+    """Demands integers that, plus a number, are at least 0 and less than a size."""
 
     source: str
     size: Term
+    shift: Term
     ordered: bool
 
     def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        size, tensor = value_at(self.size, point), values[self.source]
-        if size is None or size <= 0 or tensor.is_complex():
+        size, shift, tensor = value_at(self.size, point), value_at(self.shift, point), values[self.source]
+        if size is None or shift is None or size <= 0 or tensor.is_complex():
             return
         given = comparable(tensor)
-        outside = (given < 0) | (given >= size)
+        index = given.long() + shift
+        outside = (index < 0) | (index >= size)
         if bool(outside.any()):
-            tensor.copy_(given.clamp(0, size - 1) if self.ordered else torch.where(outside, given % size, given))
+            inside = index.clamp(0, size - 1) if self.ordered else index % size
+            tensor.copy_(torch.where(outside, inside - shift, given))
 
 
 @dataclass(frozen=True, slots=True)
