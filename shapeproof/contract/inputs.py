@@ -47,6 +47,8 @@ class TensorInput:
 
     def check(self, value: Any) -> None:
         """Raise OutsideDomain if the value is not such a tensor; dynamic sizes are not checked."""
+        if getattr(value, "is_nested", False):  # torch raises where its sizes are read
+            raise self._unlike("layout", Word("nested"), Word(self.layout))
         if not hasattr(value, "shape") or not (isinstance(value, Sizes) or hasattr(value, "dtype")):
             raise absent(self.name) if value is LEFT_OUT else refusal({self.name: value}, "a tensor")
         if not isinstance(value, Sizes):

@@ -144,7 +144,7 @@ def _parts(value: Any) -> list[tuple[str, Any]] | None:
 
 def is_tensor(value: Any) -> bool:
     """Whether a value has sizes and a dtype."""
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+    return hasattr(value, "dtype") and (getattr(value, "is_nested", False) or hasattr(value, "shape"))
 
 
 def read_call(leaves: Iterable[tuple[str, Any]]) -> Call:
@@ -162,6 +162,8 @@ def read_call(leaves: Iterable[tuple[str, Any]]) -> Call:
 
 
 def _read(source: str, value: Any) -> tuple[Slot, tuple[int, ...], Strides, str | None]:
+    if getattr(value, "is_nested", False):  # torch raises where its sizes are read
+        raise UsageError(f"expected sizes that are ints, got a nested tensor for `{source}`")
     if is_tensor(value):
         sizes = _plain(source, value.shape)
         slot, strides = Slot(source, "tensor", str(value.dtype).removeprefix("torch."), len(sizes)), _strides(value)

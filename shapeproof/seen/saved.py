@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import shapeproof
 from shapeproof.constraints.errors import UsageError
 from shapeproof.seen.calls import Kind, Slot, Strides
 from shapeproof.seen.joint import MOST_VALUES, Joint
@@ -64,7 +64,7 @@ def _form() -> TypeAdapter[_Saved]:
 def saved(joints: Mapping[Kind, Joint], *, omitted: bool) -> str:
     """The text of the file: of equal contents the same."""
     calls = [_calls(kind, joint) for kind, joint in joints.items()]
-    content = _Saved(FORMAT, importlib.metadata.version("shapeproof"), omitted, calls)
+    content = _Saved(FORMAT, shapeproof.__version__, omitted, calls)
     return json.dumps(dataclasses.asdict(content), indent=1) + "\n"
 
 

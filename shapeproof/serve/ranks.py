@@ -8,15 +8,16 @@ all ranks have the same result without a leader. `export` itself never calls thi
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import time
 from collections.abc import Iterable
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Any
 
 import torch.distributed as dist
 
+import shapeproof
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.ranks import PrefixStore, Store, default_store
@@ -64,9 +65,9 @@ def _described(report: Report) -> dict[str, str]:
     """Return the properties that must be equal on all ranks, the most telling first."""
     programs: Iterable[Any] = getattr(report.program, "programs", (report.program,))
     code = "\n".join("" if program is None else str(program.graph) for program in programs)
-    versions = {f"release of {name}": importlib.metadata.version(name) for name in ("shapeproof", "torch")}
     return {
-        **versions,
+        "release of shapeproof": shapeproof.__version__,
+        "release of torch": version("torch"),
         "verdict": report.status,
         "domain": ", ".join(report.domain),
         "inputs": str(dict(report.inputs)),

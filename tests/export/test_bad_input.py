@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import importlib.metadata
@@ -16,7 +17,8 @@ from torch.export import Dim
 
 import shapeproof.export
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export import ConstraintViolation, TensorSpec, check, export, load_report
+from shapeproof.export import ConstraintViolation, OutsideDomain, TensorSpec, check, export, load_report
+from shapeproof.seen import Seen
 from tests.calling import Calls
 
 
@@ -206,6 +208,70 @@ INPUTS = {
 }
 
 
+@dataclasses.dataclass
+class Hidden:
+    """An input of a user's class, one of whose fields may be None."""
+
+    a: torch.Tensor
+    b: torch.Tensor | None = None
+
+
+torch.export.register_dataclass(Hidden, serialized_type_name="Hidden")
+ONE_ENTRY = "takes a list with one entry for each of a; a field that is None has no entry: got "
+OBJECTS = {
+    "an entry for a field that is None": ([{0: B}, None], f"`x` is a Hidden, which {ONE_ENTRY}[{{0: Dim("),
+    "the same class": (Hidden({0: B}), f"{ONE_ENTRY}Hidden(a={{0: Dim("),
+    "a dict": ({"a": {0: B}}, f"{ONE_ENTRY}{{'a': {{0: Dim("),
+}
+
+
+@pytest.mark.parametrize("case", OBJECTS)
+def test_an_object_takes_a_list_of_its_contents(case):
+    """The fault: `Node arity mismatch; expected 1, but got 2`."""
+    entry, expected = OBJECTS[case]
+    assert expected in sentence((Hidden(X),), {"x": entry})
+    assert "`x['k'][0]` is a Hidden" in sentence(({"k": [Hidden(X)]},), {"x": {"k": [entry]}})
+
+
+RAGGED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+FURTHER = {
+    "another rank": ((torch.ones(3),), "additional input 1 has `x` of rank 1, the example 2"),
+    "another dtype": ((X.double(),), "has `x` of dtype torch.float64, the example torch.float32"),
+    "a nested tensor": ((RAGGED,), "has `x` of layout nested, the example torch.strided"),
+    "a number": ((3,), "has `x` of type int, the example Tensor"),
+    "an input more": ((X, X), "additional input 1 has `y`, unlike the example"),
+    "a list": (([X],), "additional input 1 has no `x`, unlike the example"),
+    "too many": ((X,) * 5, "additional input 1: the inputs do not fit the model's forward: too many positional"),
+}
+
+
+@pytest.mark.parametrize("case", FURTHER)
+def test_an_additional_input_is_like_the_example(case):
+    """The fault: `Node arity mismatch; expected 1, but got 2`, or what torch raises at a nested tensor's sizes."""
+    further, expected = FURTHER[case]
+    shapes = torch.export.AdditionalInputs()
+    shapes.add(further)
+    assert expected in sentence((X,), shapes)
+
+
+def test_an_additional_input_has_the_examples_constants():
+    shapes = torch.export.AdditionalInputs()
+    shapes.add((X, None, 1, "mean"))
+    assert sentence((X, None, 1, "sum"), shapes) == "additional input 1 has `s` of value 'mean', the example 'sum'"
+
+
+def test_a_nested_tensor_is_outside_every_domain():
+    """The fault: `NestedTensorImpl doesn't support sizes`."""
+    program = export(torch.nn.Flatten(0), (X,), dynamic_shapes={"input": {0: B}})
+    expected = "input.layout = nested, but input.layout == strided is declared"
+    for given in (RAGGED, torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged)):
+        assert program.report.accepts(given).why == expected
+        with pytest.raises(OutsideDomain, match=r"input\.layout = "):
+            program.module()(given)
+        with pytest.raises(UsageError, match="expected sizes that are ints, got"):
+            Seen().add((given,))
+
+
 @pytest.mark.parametrize("case", INPUTS)
 def test_inputs_fit_the_model(case):
     args, kwargs, expected = INPUTS[case]
@@ -215,7 +281,7 @@ def test_inputs_fit_the_model(case):
 def test_a_builtin_function_is_no_model():
     """Python does not tell its parameters."""
     refused = refusal(lambda: check(Calls(torch.nonzero), (X,)))
-    assert refused.startswith("the example inputs do not fit the model's forward: no signature found for builtin")
+    assert refused.startswith("the inputs do not fit the model's forward: no signature found for builtin")
 
 
 def test_a_tensor_without_an_example_has_a_dtype_and_dims():

@@ -64,6 +64,16 @@ def _(x):
     return x.new_empty(torch.library.get_ctx().new_dynamic_size(), 2, dtype=torch.int64)
 
 
+@torch.library.custom_op("shapeproof_kernels::doubled", mutates_args=())
+def doubled(x: torch.Tensor, more: int) -> torch.Tensor:
+    return x.new_ones(2 * int((x[:, 0] > 2).sum()) + more)
+
+
+@doubled.register_fake
+def _(x, more):  # noqa: ARG001 - the size is taken from data
+    return x.new_empty(2 * torch.library.get_ctx().new_dynamic_size())
+
+
 @torch.library.custom_op("shapeproof_kernels::answer", mutates_args=())
 def answer(x: torch.Tensor) -> bool:
     return x.shape[0] == 37
@@ -131,6 +141,25 @@ def test_a_fake_that_is_wrong_in_a_region_is_refuted():
 
 def test_a_size_that_data_give_is_what_the_run_gives():
     assert report_of(lambda x: OPS.found(x) * 2).status == "proved"
+
+
+@pytest.mark.parametrize(
+    "use", [torch.clone, lambda y: y.view(2, -1), lambda y: y[: y.shape[0] // 2], lambda y: y.shape[0]]
+)
+def test_a_size_may_be_a_multiple_of_a_number_that_data_give(use):
+    """The fault: `'>=' not supported between instances of 'NoneType' and 'int'`, since `n` of `2*n` had no node."""
+    report = report_of(lambda x: x.sum() + use(OPS.doubled(x, 0)))
+    assert report.status == "proved"
+    for n in (0, 1, 5):
+        x = torch.arange(n * 2.0).reshape(n, 2)
+        assert torch.equal(report.program.module()(x), x.sum() + use(OPS.doubled(x, 0)))
+
+
+def test_a_multiple_that_is_none_is_refuted():
+    """The fault: an odd number of rows of a fake that says `2*n` was not compared with it."""
+    report = report_of(lambda x: OPS.doubled(x, 1) + 1)
+    assert [each.id for each in report.diagnostics] == ["operator"]
+    assert report.diagnostics[0].message.startswith("shapeproof_kernels::doubled gives ")
 
 
 def test_an_operator_may_write_what_its_schema_says():

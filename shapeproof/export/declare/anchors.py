@@ -1,7 +1,7 @@
 """The points that the domain must keep: of the example, and of each further input (AdditionalInputs).
 
 A further input supplies other values for the example's symbols and must otherwise be like the example: another dtype,
-layout or device is refused, since no program for the example takes it.
+layout, device or rank is refused, since no program for the example takes it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,11 @@ Given = tuple[tuple[Any, ...], dict[str, Any]]
 def anchors(
     mod: torch.nn.Module, leaves: Sequence[Leaf], example: dict[str, int], others: Sequence[Given]
 ) -> tuple[dict[str, int], ...]:
-    """Return the point of the example, then those of the others.
-
-    Raises:
-        UsageError: an input is not like the example; the message names it.
-    """
+    """Return the point of the example, then those of the others."""
     points = [example]
-    for number, (args, kwargs) in enumerate(others, 1):
+    for args, kwargs in others:
         values = {source: value for source, _, value in name_leaves(mod, args, kwargs)}
-        points.append({})
-        for leaf in leaves:
-            _check_alike(leaf, values[leaf.source], number)
-            points[-1] |= _sizes(leaf, values)
+        points.append({name: size for leaf in leaves for name, size in _sizes(leaf, values).items()})
     return tuple(points)
 
 
@@ -45,10 +38,35 @@ def _sizes(leaf: Leaf, values: Mapping[str, Any]) -> dict[str, int]:
     return {name: size for term, size in zip(leaf.terms, sizes, strict=False) for name in term.symbols}
 
 
-def _check_alike(leaf: Leaf, value: Any, number: int) -> None:
-    if not isinstance(value, torch.Tensor):
-        return
-    for what in ("dtype", "layout", "device"):
-        wanted, had = getattr(leaf.example, what), getattr(value, what)
-        if wanted != had:
-            raise UsageError(f"additional input {number} has `{leaf.name}` of {what} {had}, the example {wanted}")
+def check_alike(mod: torch.nn.Module, examples: Sequence[Leaf], others: Sequence[Given]) -> None:
+    """Check that further inputs differ from the example in sizes and ints alone.
+
+    Raises:
+        UsageError: an input is not like the example; the message names it.
+    """
+    for number, (args, kwargs) in enumerate(others, 1):
+        try:
+            values = {source: (name, value) for source, name, value in name_leaves(mod, args, kwargs)}
+        except UsageError as error:
+            raise UsageError(f"additional input {number}: {error}") from None
+        known = {leaf.source: leaf for leaf in examples}
+        for source in (*known, *values):
+            if source not in known or source not in values:
+                has, name = ("has", values[source][0]) if source in values else ("has no", known[source].name)
+                raise UsageError(f"additional input {number} {has} `{name}`, unlike the example")
+        for leaf in examples:
+            had, wanted = _traits(values[leaf.source][1]), _traits(leaf.example)
+            for what, found in had.items():
+                if found != wanted[what]:
+                    shown = repr if what == "value" else str
+                    said = f"`{leaf.name}` of {what} {shown(found)}, the example {shown(wanted[what])}"
+                    raise UsageError(f"additional input {number} has {said}")
+
+
+def _traits(value: Any) -> dict[str, Any]:
+    """Return what may not differ from the example, by its name; a nested tensor has no sizes to read."""
+    if isinstance(value, torch.Tensor):
+        layout = "nested" if value.is_nested else value.layout
+        rank = None if value.is_nested else value.dim()
+        return {"type": "Tensor", "dtype": value.dtype, "layout": layout, "device": value.device, "rank": rank}
+    return {"type": type(value).__name__} | ({} if type(value) is int else {"value": value})

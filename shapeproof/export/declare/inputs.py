@@ -24,7 +24,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Role, Variable
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_relation
 from shapeproof.constraints.terms import ONE, Term, constant, name_of, symbol, total
-from shapeproof.export.declare.anchors import anchors
+from shapeproof.export.declare.anchors import anchors, check_alike
 from shapeproof.export.declare.materialize import fill, like_example
 from shapeproof.export.shim.inputs import binding, dims, marks
 from shapeproof.export.shim.inputs.dims import Hint, NamedDim
@@ -208,6 +208,8 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     _check_kinds(mod, args, kwargs)
     kwargs = binding.in_order(mod, args, kwargs or {})
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
+    others = binding.further_inputs(dynamic_shapes)
+    check_alike(mod, examples, others)
     shapes = binding.read_shapes(mod, args, kwargs, dynamic_shapes)
     reader = _Reader(where, shapes.roots, by_marks=not shapes.tree)
     leaves = tuple(reader.leaf(leaf, shapes.entries.get(leaf.source)) for leaf in examples)
@@ -218,7 +220,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         kwargs,
         leaves,
         Domain(reader.variables, tuple(reader.declarations)),
-        () if sampled else anchors(mod, leaves, dict(reader.example), shapes.others),
+        () if sampled else anchors(mod, leaves, dict(reader.example), others),
         binding.bind(mod, args, kwargs),
         shapes.tree,
         tuple(constraints),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+import shapeproof
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.records.diagnostics import Diagnostic
@@ -144,7 +145,7 @@ class Report:
         """
         if self.answers is None:
             raise UsageError("a loaded report does not keep the solver's answers: check the model again")
-        installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("shapeproof", "torch"))
+        installed = f"shapeproof {shapeproof.__version__}, torch {version('torch')}"
         domain = (f"for every input with {', '.join(self.domain)}",) if self.domain else ()
         of_report = f"{REPORT}{sha256(saved_report(self))}"
         about = (installed, *self.answers.about, of_report, f"{VERDICT}{self.status}", *domain)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.metadata
 import json
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import shapeproof
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
@@ -88,7 +89,7 @@ def saved_report(report: Report) -> str:
 @functools.cache
 def _versions() -> Mapping[str, str]:
     """Return the installed releases; each is read from a file."""
-    return {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
+    return {"shapeproof": shapeproof.__version__, **{each: version(each) for each in ("torch", "z3-solver")}}
 
 
 def _as_data(value: Any) -> Any:

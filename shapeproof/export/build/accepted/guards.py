@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.terms import Term
-from shapeproof.contract.inputs import same_constant
+from shapeproof.contract.inputs import Word, same_constant
 from shapeproof.contract.outside import OutsideDomain, refusal
 from shapeproof.export.shim import guarding
 
@@ -46,6 +46,8 @@ class TensorGuard(Guard):
         """Raise OutsideDomain unless the value is such a tensor."""
         if not isinstance(value, torch.Tensor):
             raise refusal({self.name: value}, "a tensor")
+        if value.is_nested:  # torch raises where its sizes are read
+            raise self._refusal("layout", Word("nested"), self.layout)
         for what in ("dtype", "device", "layout"):
             if getattr(value, what) != getattr(self, what):
                 raise self._refusal(what, getattr(value, what), getattr(self, what))

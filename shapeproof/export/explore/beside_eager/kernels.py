@@ -18,10 +18,10 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, value_at
+from shapeproof.constraints.meaning.evaluate import Linear, evaluate, holds_at, linear, value_at
 from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
-from shapeproof.constraints.terms import Term, constant, name_of
+from shapeproof.constraints.terms import Term, constant
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
@@ -156,8 +156,8 @@ class _Found(BaseException):
         self.fault = fault
 
 
-Named = dict[torch.fx.Node, list[tuple[int, str]]]
-"""For each node that was run, the places of its sizes that are a symbol, and that symbol."""
+Named = dict[torch.fx.Node, list[tuple[int, Linear]]]
+"""For each node that was run, the places of its sizes that tell a symbol, as `n` and `2*n` do, and these sizes."""
 
 
 class Known:
@@ -180,17 +180,17 @@ class Known:
         """Set each symbol of a size from data to the run's value."""
         if node not in self._named:
             self._named[node] = list(self._symbols_of(node.meta.get("val")))
-        new = [(place, name) for place, name in self._named[node] if name not in self._point]
+        new = [(place, form) for place, form in self._named[node] if form.name not in self._point]
         values = symbols.sizes(real) if new else []
-        for place, name in new:
+        for place, form in new:
             if place < len(values) and isinstance(values[place], int):
-                self._point.setdefault(name, int(values[place]))
+                self._point.setdefault(form.name, (int(values[place]) - form.offset) // form.step)
 
-    def _symbols_of(self, noted: Any) -> Iterator[tuple[int, str]]:
+    def _symbols_of(self, noted: Any) -> Iterator[tuple[int, Linear]]:
         for place, size in enumerate(symbols.sizes(noted)):
-            name = name_of(self.read(size)) if isinstance(size, torch.SymInt) else None
-            if name is not None:
-                yield place, name
+            form = linear(self.read(size)) if isinstance(size, torch.SymInt) else None
+            if form is not None:
+                yield place, form
 
     def value(self, size: Any) -> Any:
         """Return the value of a size from the metadata in this run; None if unknown."""

@@ -189,8 +189,8 @@ class Eager:
     def compare(self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1) -> Replay:
         """Run eager and each form of the program at a point, and return the first disagreement.
 
-        If both raise because of the chosen data, integers of 0 and of 1 are tried too. The second of two calls shows what a
-        first call leaves in the model.
+        If both raise because of the chosen data, integers of 0 and of 1 are tried too. The second of two calls shows
+        what a first call leaves in the model.
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)

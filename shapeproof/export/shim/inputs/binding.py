@@ -24,6 +24,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.inputs import dims
 from shapeproof.export.shim.numbers.symbols import TorchConstraintError
 from shapeproof.export.shim.replaced import replaced
+from shapeproof.export.shim.trees import keyed_children
 from shapeproof.wording import first_line
 
 
@@ -84,9 +85,27 @@ def map_shapes(
     try:
         mapped = map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
-        said = _CLASS.sub(r"\1", first_line(error).rpartition("`dynamic_shapes`: ")[2])
+        misfits = (each for name in names for each in _of_objects(name, combined[name], given[name]))
+        said = next(misfits, None) or _CLASS.sub(r"\1", first_line(error).rpartition("`dynamic_shapes`: ")[2])
         raise UsageError(f"dynamic_shapes does not match the inputs: {said}") from None
     return type(shapes)(mapped[name] for name in names) if isinstance(shapes, tuple | list) else mapped
+
+
+def _of_objects(name: str, value: Any, entry: Any) -> Iterator[str]:
+    """Say which objects of registered classes have other entries than a list of one for each of their contents."""
+    parts = keyed_children(value) if entry is not None else None
+    if parts is None:
+        return
+    is_object = type(value) not in pytree.BUILTIN_TYPES and not isinstance(value, tuple)
+    if is_object and not (isinstance(entry, list) and len(entry) == len(parts)):
+        keys = ", ".join(str(key) for key, _ in parts)
+        takes = f"a list with one entry for each of {keys}; a field that is None has no entry"
+        yield f"`{name}` is a {type(value).__name__}, which takes {takes}: got {entry!r}"
+        return
+    entries = entry if isinstance(entry, Mapping) else dict(enumerate(entry) if isinstance(entry, list | tuple) else ())
+    for place, (key, part) in enumerate(parts):
+        step = f".{key}" if is_object else f"[{key!r}]"
+        yield from _of_objects(f"{name}{step}", part, entries.get(key if isinstance(entry, Mapping) else place))
 
 
 def _check_names(given: Mapping[Any, Any], names: Sequence[str]) -> None:
@@ -113,13 +132,17 @@ class DynamicShapes:
         tree: as given; a ShapesCollection as a tree.
         entries: the entry of each flat input, by source name.
         roots: the names of the Dims in them.
-        others: the further inputs that AdditionalInputs holds.
     """
 
     tree: Any
     entries: Mapping[str, Any]
     roots: Collection[str]
-    others: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] = ()
+
+
+def further_inputs(shapes: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return the positional and keyword arguments of each call that AdditionalInputs holds; of other forms, none."""
+    held = shapes._examples if isinstance(shapes, torch.export.AdditionalInputs) else ()
+    return [(given, more or {}) for given, more in held]
 
 
 def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> DynamicShapes:
@@ -130,17 +153,15 @@ def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     """
     if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would use the spec as dynamic_shapes
         raise UsageError("invalid @dynamic_spec on the model's forward: expected its sizes as Dims, in dynamic_shapes")
-    tree, others, entries = shapes, list[Any](), dict[str, Any]()
+    tree, entries = shapes, dict[str, Any]()
     try:
-        if isinstance(shapes, torch.export.AdditionalInputs):
-            others = [(given, more or {}) for given, more in shapes._examples]
         if isinstance(shapes, torch.export.AdditionalInputs | torch.export.ShapesCollection):
             tree = shapes.dynamic_shapes(mod, args, kwargs)  # type: ignore[no-untyped-call]
     except (ValueError, AssertionError, TypeError) as error:
         raise UsageError(first_line(error)) from None
     if tree:
         map_shapes(mod, args, kwargs, tree, entries.__setitem__)
-    return DynamicShapes(tree, entries, dims.root_names(entries), others)
+    return DynamicShapes(tree, entries, dims.root_names(entries))
 
 
 def rebuild_inputs(
@@ -159,7 +180,7 @@ def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     try:
         bound = dict(_combine_args(mod, args, kwargs))
     except (TypeError, ValueError) as error:  # Python tells the parameters of no builtin function
-        raise UsageError(f"the example inputs do not fit the model's forward: {error}") from None
+        raise UsageError(f"the inputs do not fit the model's forward: {error}") from None
     named = {k: bound.pop(k) for k in kwargs if _takes(mod, k)}
     parameters = _parameters(mod)
     inside = {k: bound.pop(k) for k in list(bound) if parameters[k].kind is inspect.Parameter.VAR_KEYWORD}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import sympy
@@ -57,7 +57,9 @@ def recorded(number: torch.SymBool) -> Any:
     mode = proxy_tensor.get_proxy_mode()
     if mode is None or number in mode.tracer.symnode_tracker:
         return number
-    known = {symbol: each.value for symbol, each in mode.tracer.sympy_expr_tracker.items()}
+    nodes: Iterable[Any] = mode.tracer.symnode_tracker.sym_node_dict  # by a SymInt's node
+    known = {node.expr: torch.SymInt(node) for node in nodes if node.is_int()}
+    known |= {symbol: each.value for symbol, each in mode.tracer.sympy_expr_tracker.items()}
     return _computed(number.node.expr, known)
 
 
@@ -65,10 +67,18 @@ def _computed(expr: Any, known: dict[Any, Any]) -> Any:
     """Compute the expression by Python's operators from known values."""
     if expr not in known:
         number = value_of(expr)
-        if number is None and expr.args:
+        if number is None and expr.is_Symbol:
+            number = _divided(expr, known)
+        elif number is None and expr.args:
             number = _function(expr)(*(_computed(arg, known) for arg in expr.args))
         known[expr] = bool(expr) if expr in (sympy.true, sympy.false) else number
     return known[expr]
+
+
+def _divided(symbol: Any, known: dict[Any, Any]) -> Any:
+    """Return a symbol's number from a known multiple: a fake kernel may make sizes `2*n` of the number n it takes."""
+    multiples = ((each.as_coeff_Mul(), number) for each, number in known.items() if each.free_symbols == {symbol})
+    return next((number // int(factor) for (factor, rest), number in multiples if rest == symbol and factor != 0), None)
 
 
 def _function(expr: Any) -> Callable[..., Any]:
