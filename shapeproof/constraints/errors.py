@@ -14,6 +14,10 @@ class UsageError(ShapeproofError, ValueError):
     """An invalid request by the caller; the message says why."""
 
 
+class InternalError(ShapeproofError):
+    """A mistake of this package: neither the caller nor the model nor torch is at fault."""
+
+
 class FormulaSyntaxError(UsageError):
     """A text that is neither a term nor a formula; `column` counts from 1."""
 

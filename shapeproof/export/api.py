@@ -128,7 +128,7 @@ def given_out(report: Report) -> VerifiedProgram | Regions:
         ConstraintViolation: there is none.
     """
     if report.program is None:
-        raise ConstraintViolation(report)
+        raise ConstraintViolation(report) from report.raised
     if report.status == "undecided":
         warnings.warn(str(report), UndecidedWarning, stacklevel=3)
     return report.program

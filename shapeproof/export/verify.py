@@ -8,16 +8,15 @@ build     write the domain into the graph as assertions; the verdict            
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import ShapeproofError, Unevaluable, UsageError
+from shapeproof.constraints.errors import InternalError, ShapeproofError, Unevaluable, UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.regions.dispatch import Regions
@@ -40,6 +39,8 @@ from shapeproof.export.report.explain import (
     diagnose,
     diagnose_cause,
     disagreeing,
+    failing_example,
+    internal,
     unexplored,
     untraceable,
 )
@@ -48,6 +49,7 @@ from shapeproof.export.report.remedies import Cause, causes, distinct, helps, of
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.shim.process.idle_work import compiled_code_forgotten, few_threads, only_new_garbage
+from shapeproof.export.source.errors import mistaken
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
@@ -100,33 +102,44 @@ def verified(  # noqa: PLR0913 - what the user gave
     task = _Task(mod, inputs, progress)
     seeds = torch.random.fork_rng(devices=())  # a model may seed
     apart = (found_once(mod), parameters_copied_once(), compiled_code_forgotten(), few_threads(_elements(task)), seeds)
-    with _in_a_sentence(mod, inputs), contextlib.ExitStack() as stack:
-        for each in apart:
-            stack.enter_context(each)
-        report = _reported(task, trace, splitting=splitting)
-        report = offering_return(report, task.missed, lambda told: _by_one_program(task, returning(mod, told), inputs))
-        return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
+    try:
+        with contextlib.ExitStack() as stack:
+            for each in apart:
+                stack.enter_context(each)
+            report = _reported(task, trace, splitting=splitting)
+            returned = functools.partial(_by_one_program, task, inputs=inputs)
+            report = offering_return(report, task.missed, lambda told: returned(returning(mod, told)))
+            return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
+    except Exception as error:
+        return _of_error(error, task)
+
+
+def _of_error(error: Exception, task: _Task) -> Report:
+    """Return the refutation of a model that raises for its example; raise any other error in one sentence.
+
+    Raises:
+        UsageError: torch cannot trace the model.
+        InternalError: the mistake is ours.
+    """
+    inputs = task.inputs
+    if isinstance(error, ShapeproofError) and not isinstance(error, Unevaluable):
+        raise error
+    in_eager = None if inputs.example is None else task.eager.error(inputs.example)
+    if in_eager is not None:
+        found = failing_example(in_eager, inputs)
+        return Report("refuted", (found,), inputs=inputs.shapes, raised=in_eager)
+    where = mistaken(error)
+    if where is not None:
+        raise InternalError(internal(error, where)) from error
+    if inputs.example is None:
+        raise error
+    raise UsageError(untraceable(error)) from error
 
 
 def _elements(task: _Task) -> int:
     """Return the number of elements that a run on inputs such as the given ones reads."""
     given = max(map(task.inputs.elements, task.inputs.anchors), default=0)
     return given + elements_held(task.mod)
-
-
-@contextlib.contextmanager
-def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
-    """Report as one sentence what torch cannot trace; if eager raises at the example, raise eager's own error."""
-    try:
-        yield
-    except Exception as error:
-        told = isinstance(error, ShapeproofError) and not isinstance(error, Unevaluable)
-        if told or inputs.example is None:
-            raise
-        in_eager = replay.Eager(mod, inputs).error(inputs.example)
-        if in_eager is not None:
-            raise in_eager from None
-        raise UsageError(untraceable(error)) from error
 
 
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:

@@ -96,6 +96,8 @@ class Exporter:
             UsageError: it is invalid, or does not hold of this call.
         """
         report = self._check(args, kwargs, self._declared, self._constraints, branches="split")
+        if report.raised is not None:  # so this call raises, whatever is declared
+            raise report.raised
         if report.status in {"refuted", "vacuous"}:
             raise ConstraintViolation(report)
         return _programs(report)

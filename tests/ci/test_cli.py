@@ -199,14 +199,14 @@ def test_an_import_that_fails_names_the_line(folder):
     )
 
 
-def test_a_model_that_raises_at_its_own_example_gives_no_verdict():
+def test_a_model_that_raises_at_its_own_example_is_refuted():
     done = explain("subject:failing")
-    assert (done.exit_code, done.stdout) == (2, "")
-    first, last = done.stderr.splitlines()
-    assert first.startswith("shapeproof: the model could not be traced: RuntimeError: ")
-    assert first.endswith(" (subject.py:16)")
-    assert last == "  --> subject.py:16 in forward   return x @ torch.ones(7, 7)"
-    assert "shapeproof/" not in done.stderr  # no traceback of ours
+    assert done.exit_code == 1
+    first, place, *_, verdict, page = done.stdout.splitlines()
+    assert first == "error[example]: the model raises for the example"
+    assert place == "  --> subject.py:16   return x @ torch.ones(7, 7)"
+    assert (verdict, page) == ("refuted", pointers([Diagnostic("example", "")]).strip())
+    assert "Traceback" not in done.stderr
 
 
 def test_another_torch_is_a_wrong_call(monkeypatch):

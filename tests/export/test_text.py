@@ -52,6 +52,19 @@ def test_a_report_of_two_causes(report, golden):
     golden.check("export/two_causes.txt", str(report))
 
 
+REFUSING = """\
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.view(7)
+"""
+
+
+def test_an_example_that_the_model_refuses(golden):
+    model = defined(REFUSING, "refusing.py")["Model"]()
+    report = check(model, (torch.ones(6),), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
+    golden.check("export/example.txt", str(report))
+
+
 def test_a_library_is_named_after_the_line_that_calls_it(report):
     (asked,) = [d for d in report.diagnostics if any(note.label == "asked in" for note in d.notes)]
     assert (asked.file, asked.line) == ("model.py", 4)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from shapeproof.ci.process.tracebacks import sentence
 from shapeproof.ci.specs.spec_errors import FORM
-from shapeproof.constraints.errors import UsageError, nearest
+from shapeproof.constraints.errors import InternalError, UsageError, nearest
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.shim.versions import check_version
 from shapeproof.export.source.declared_at import Where, in_the_file_of, nowhere
@@ -226,6 +226,8 @@ def refused(what: str) -> Iterator[None]:
         yield
     except (UsageError, KeyboardInterrupt, GeneratorExit):
         raise
+    except InternalError as error:
+        raise UsageError(str(error)) from error
     except BaseException as error:
         raise UsageError(sentence(what, error)) from error
 

@@ -156,6 +156,15 @@ def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = (
     )
 
 
+def failing_example(error: Exception, inputs: Inputs) -> Diagnostic:
+    """Return the diagnostic of an example for which eager raises."""
+    named = in_user_terms(inputs.example or {}, inputs.user_names)
+    sizes = values_text(named) or "the example"
+    note = Note("fails at", f"{sizes}   replayed; eager raises {with_kind(error)}")
+    found = Diagnostic(id="example", message="the model raises for the example", notes=(note,), witness=named)
+    return found.at(led_to(error))
+
+
 _UNKNOWN_CONTAINER = re.compile(r"Found <class '(.+?)'> in output, which is not a known type")
 _REGISTER = (
     "it returns a `{}`, a container that torch does not know; register its class first, by "
@@ -180,9 +189,18 @@ def untraceable(error: Exception) -> str:
     unknown, unfit = _UNKNOWN_CONTAINER.search(str(error)), _UNFIT_INPUT.match(str(error))
     of_container = unknown and (_RETURNED_RANGE if unknown[1] == _RANGE else _REGISTER.format(unknown[1]))
     said = of_container or (unfit and _FIT.format(unfit[1])) or with_kind(error).rstrip(". ")
+    return f"torch cannot trace the model, which runs in eager: {said}{_at_users_line(error)}"
+
+
+def internal(error: Exception, where: SourceLocation) -> str:
+    """Say in one sentence that this package has made a mistake, with its line and the user's."""
+    said = f"{with_kind(error).rstrip('. ')}, in {line_text(where)}{_at_users_line(error)}"
+    return f"a mistake of shapeproof, which says nothing about the model; please report it with the traceback: {said}"
+
+
+def _at_users_line(error: Exception) -> str:
     where = led_to(error)
-    at = f", at {line_text(where)}: {where.text}" if where else ""
-    return f"torch cannot trace the model, which runs in eager: {said}{at}"
+    return f", at {line_text(where)}: {where.text}" if where else ""
 
 
 def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:

@@ -74,6 +74,8 @@ class Report:
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
     """All answers of the solver in this run; None in a loaded report."""
+    raised: Exception | None = field(default=None, repr=False, compare=False)
+    """What eager raises for the example, if it does."""
     remedy: Deferred | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
+
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, TORCH, is_check
 from shapeproof.export.source.bytecode import index_at, instructions
@@ -45,15 +47,51 @@ def raised_by_sizes(error: BaseException | None) -> bool:
 
 def is_stated(error: BaseException) -> bool:
     """True if a `raise`, an `assert` or a torch._check raised the error; false if an operator did."""
-    steps = list(traceback.walk_tb(error.__traceback__))
-    if not steps:
-        return False
-    frame, trace = steps[-1][0], error.__traceback__
+    frame = _raising(error)
+    raised = _raised_at(error) in {"RAISE_VARARGS", "RERAISE"}
+    return frame is not None and raised and (not frame.f_code.co_filename.startswith(TORCH) or is_check(frame))
+
+
+def _raised_at(error: BaseException) -> str | None:
+    """The name of the instruction that raised an error, in its innermost frame."""
+    trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    index = index_at(frame.f_code, trace.tb_lasti) if trace is not None else None
-    raised = index is not None and instructions(frame.f_code)[index].opname in {"RAISE_VARARGS", "RERAISE"}
-    return raised and (not frame.f_code.co_filename.startswith(TORCH) or is_check(frame))
+    index = None if trace is None else index_at(trace.tb_frame.f_code, trace.tb_lasti)
+    return None if trace is None or index is None else instructions(trace.tb_frame.f_code)[index].opname
+
+
+_ON_PURPOSE = (NotImplementedError, RecursionError)
+"""Classes of errors with which this package says of the model that it cannot be traced; torch's classes do, too."""
+
+
+def mistaken(error: BaseException) -> SourceLocation | None:
+    """The line of this package that raised an error by mistake; None if the model or torch raised it.
+
+    Of the model, torch and this package, who was called last has raised: a library's frames are their caller's. A frame
+    of this package that passes `*args, **kwargs` on has raised nothing. What torch raises is its own only while it
+    traces: no other call of torch is the model's.
+    """
+    steps = list(traceback.walk_tb(error.__traceback__))
+    ours = [step for step in steps if _file(step).startswith(OURS)]
+    last = next((step for step in reversed(steps) if _file(step).startswith((OURS, TORCH)) or is_users(step[0])), None)
+    if last is None or not ours or is_users(last[0]):
+        return None
+    is_tracing = any(frame.f_code is torch.export.export.__code__ for frame, _ in steps)
+    said = isinstance(error, _ON_PURPOSE) or type(error).__module__.startswith("torch")
+    if is_tracing and (said or last is not ours[-1] or _passes_on(error)):
+        return None
+    return location(*ours[-1])
+
+
+def _passes_on(error: BaseException) -> bool:
+    """True if the innermost frame of an error called what it was given: `func(*args, **kwargs)`."""
+    frame = _raising(error)
+    return frame is not None and _raised_at(error) == "CALL_FUNCTION_EX" and "kwargs" in frame.f_code.co_varnames
+
+
+def _file(step: tuple[FrameType, int]) -> str:
+    return step[0].f_code.co_filename
 
 
 def _raising(error: BaseException | None) -> FrameType | None:
