@@ -118,6 +118,16 @@ def test_the_fixture_fails_with_one_sentence_where_the_call_cannot_be_meant(veri
         verify_export(Branching(), torch.ones(3))
 
 
+class Sevens(torch.nn.Module):
+    def forward(self, x):
+        return x.view(7)
+
+
+def test_the_fixture_fails_with_the_report_where_the_model_raises_for_the_example(verify_export):
+    with pytest.raises(pytest.fail.Exception, match=r"error\[example\]: the model raises for the example"):
+        verify_export(Sevens(), (torch.ones(6),))
+
+
 def test_the_plugin_is_an_entry_point():
     document = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     (name,) = document["project"]["entry-points"]["pytest11"].values()

@@ -16,7 +16,7 @@ from torch._dynamo.exc import UserError, UserErrorType
 from torch.export import Dim
 
 import shapeproof.export
-from shapeproof.constraints.errors import InternalError, UsageError
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, OutsideDomain, TensorSpec, check, export, load_report
 from shapeproof.seen import Seen
 from tests.calling import Calls
@@ -419,44 +419,6 @@ def test_a_violation_is_caught_by_code_written_for_torch_export():
     assert str(violation.report) in str(violation)
 
 
-class OutOfPaperError(Exception):
-    """An error that is the model's own."""
-
-
-class Raising(torch.nn.Module):
-    def forward(self, x):
-        raise OutOfPaperError(f"for {x.shape[0]} rows")
-
-
-def test_a_model_that_raises_for_the_example_is_refuted_with_what_it_raises():
-    """The fault: check raised the model's exception, though it never raises for what it finds."""
-    report = check(Raising(), (X,), dynamic_shapes={"x": {0: B}})
-    assert report.status == "refuted"
-    assert report.program is None
-    (found,) = report.diagnostics
-    assert (found.id, found.line) == ("example", Raising.forward.__code__.co_firstlineno + 1)
-    assert found.witness == {"x.shape[0]": 3}
-    assert "eager raises OutOfPaperError: for 3 rows" in str(report)
-
-
-def test_a_violation_by_the_example_is_caused_by_what_the_model_raises():
-    with pytest.raises(ConstraintViolation, match="OutOfPaperError: for 3 rows") as raised:
-        export(Raising(), (X,), dynamic_shapes={"x": {0: B}})
-    assert isinstance(raised.value.__cause__, OutOfPaperError)
-
-
-@pytest.mark.parametrize("branches", ["error", "split"])
-def test_what_eager_raises_for_an_example_without_dynamic_sizes_is_shown(branches):
-    report = check(Raising(), (X,), branches=branches)
-    assert [each.id for each in report.diagnostics] == ["example"]
-    assert "fails at  the example   replayed; eager raises OutOfPaperError" in str(report)
-
-
-def test_a_model_that_raises_without_an_example_keeps_its_own_exception():
-    with pytest.raises(OutOfPaperError):
-        check(Raising(), (TensorSpec(torch.float32, (B, 4)),))
-
-
 class Cache:
     def __init__(self, keys):
         self.keys = keys
@@ -475,17 +437,6 @@ def test_a_container_that_torch_does_not_know_is_refused_with_what_registers_it(
     assert check(FillsACache(), (torch.ones(3),), dynamic_shapes={"x": {0: Dim.AUTO}}).status == "proved"
 
 
-class Multiplies(torch.nn.Module):
-    def forward(self, x):
-        return x @ torch.ones(7, 2)
-
-
-def test_what_an_operator_raises_for_the_example_is_what_eager_raises():
-    """The fault: `got [s10, 4] X [7, 2]`."""
-    report = check(Multiplies(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("n")}})
-    assert re.search(r"eager raises RuntimeError: .*\(3x4\s+and\s+7x2\)", str(report), re.DOTALL)
-
-
 class Untraceable(torch.nn.Module):
     def forward(self, x):
         return torch.from_numpy(x.numpy() + 1)
@@ -497,53 +448,3 @@ def test_what_torch_cannot_trace_is_said_in_one_sentence_with_the_line(entry):
         entry(Untraceable(), (torch.ones(3),), dynamic_shapes={"x": {0: B}})
     (sentence,) = str(raised.value).splitlines()
     assert sentence.endswith("return torch.from_numpy(x.numpy() + 1)")
-
-
-class Branches(torch.nn.Module):
-    def forward(self, x):
-        return torch.mul(x, 2) if x.shape[0] > 3 else x.view(2, -1)
-
-
-PLANTED = [
-    "shapeproof.export.verify.conclude",
-    "shapeproof.export.explore.explorer.Explorer.run",
-    "shapeproof.export.trace.shape_env.ProofShapeEnv.called",
-    "shapeproof.export.trace.calls.operators.Operators.run",
-    "shapeproof.export.trace.trial.Trial.choose",
-]
-
-
-@pytest.mark.parametrize("where", PLANTED)
-@pytest.mark.parametrize("given", [torch.ones(4), TensorSpec(torch.float32, (Dim("n", min=2, max=6),))])
-def test_a_mistake_of_ours_is_said_to_be_ours(monkeypatch, where, given):
-    """The fault: of any exception, torch was said to be unable to trace the model."""
-    monkeypatch.setattr(where, None)
-    shapes = None if isinstance(given, TensorSpec) else ({0: Dim("n", min=2, max=6)},)
-    with pytest.raises(InternalError, match=r"^a mistake of shapeproof, .* please report it") as raised:
-        check(Branches(), (given,), dynamic_shapes=shapes)
-    (sentence,) = str(raised.value).splitlines()
-    assert "torch" not in sentence.partition(": return ")[0]
-    assert isinstance(raised.value.__cause__, TypeError)
-    assert re.search(r"in \S*shapeproof\S+\.py:\d+", sentence)
-
-
-class Forked(torch.nn.Module):
-    """Uses an operator whose fake kernel is the user's, and wrong."""
-
-    def forward(self, x):
-        return torch.ops.shapeproof_bad_input.faulty(x)
-
-
-@torch.library.custom_op("shapeproof_bad_input::faulty", mutates_args=())
-def faulty(x: torch.Tensor) -> torch.Tensor:
-    return x.clone()
-
-
-@faulty.register_fake
-def _(x):
-    return x.no_such_method()
-
-
-def test_a_mistake_in_a_users_fake_kernel_is_not_ours():
-    with pytest.raises(UsageError, match=r"AttributeError: .*no_such_method.*return x\.no_such_method"):
-        check(Forked(), (X,), dynamic_shapes={"x": {0: B}})

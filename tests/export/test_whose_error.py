@@ -1,0 +1,114 @@
+"""An exception that ends a check is said to be whose it is: the model's at its example, torch's, or ours."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.errors import InternalError, UsageError
+from shapeproof.export import ConstraintViolation, TensorSpec, check, export
+
+X = torch.ones(3, 4)
+B = Dim("b", min=1, max=8)
+
+
+class OutOfPaperError(Exception):
+    """An error that is the model's own."""
+
+
+class Raising(torch.nn.Module):
+    def forward(self, x):
+        raise OutOfPaperError(f"for {x.shape[0]} rows")
+
+
+def test_a_model_that_raises_for_the_example_is_refuted_with_what_it_raises():
+    """The fault: check raised the model's exception, though it never raises for what it finds."""
+    report = check(Raising(), (X,), dynamic_shapes={"x": {0: B}})
+    assert report.status == "refuted"
+    assert report.program is None
+    (found,) = report.diagnostics
+    assert (found.id, found.line) == ("example", Raising.forward.__code__.co_firstlineno + 1)
+    assert found.witness == {"x.shape[0]": 3}
+    assert "eager raises OutOfPaperError: for 3 rows" in str(report)
+
+
+def test_a_violation_by_the_example_is_caused_by_what_the_model_raises():
+    with pytest.raises(ConstraintViolation, match="OutOfPaperError: for 3 rows") as raised:
+        export(Raising(), (X,), dynamic_shapes={"x": {0: B}})
+    assert isinstance(raised.value.__cause__, OutOfPaperError)
+
+
+@pytest.mark.parametrize("branches", ["error", "split"])
+def test_what_eager_raises_for_an_example_without_dynamic_sizes_is_shown(branches):
+    report = check(Raising(), (X,), branches=branches)
+    assert [each.id for each in report.diagnostics] == ["example"]
+    assert "fails at  the example   replayed; eager raises OutOfPaperError" in str(report)
+
+
+def test_a_model_that_raises_without_an_example_keeps_its_own_exception():
+    with pytest.raises(OutOfPaperError):
+        check(Raising(), (TensorSpec(torch.float32, (B, 4)),))
+
+
+class Multiplies(torch.nn.Module):
+    def forward(self, x):
+        return x @ torch.ones(7, 2)
+
+
+def test_what_an_operator_raises_for_the_example_is_what_eager_raises():
+    """The fault: `got [s10, 4] X [7, 2]`."""
+    report = check(Multiplies(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("n")}})
+    assert re.search(r"eager raises RuntimeError: .*\(3x4\s+and\s+7x2\)", str(report), re.DOTALL)
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x):
+        return torch.mul(x, 2) if x.shape[0] > 3 else x.view(2, -1)
+
+
+PLANTED = [
+    "shapeproof.export.verify.conclude",
+    "shapeproof.export.explore.explorer.Explorer.run",
+    "shapeproof.export.trace.shape_env.ProofShapeEnv.called",
+    "shapeproof.export.trace.calls.operators.Operators.run",
+    "shapeproof.export.trace.trial.Trial.choose",
+]
+
+
+@pytest.mark.parametrize("where", PLANTED)
+@pytest.mark.parametrize("given", [torch.ones(4), TensorSpec(torch.float32, (Dim("n", min=2, max=6),))])
+def test_a_mistake_of_ours_is_said_to_be_ours(monkeypatch, where, given):
+    """The fault: of any exception, torch was said to be unable to trace the model."""
+    monkeypatch.setattr(where, None)
+    shapes = None if isinstance(given, TensorSpec) else ({0: Dim("n", min=2, max=6)},)
+    with pytest.raises(InternalError, match=r"^a mistake of shapeproof, .* please report it") as raised:
+        check(Branches(), (given,), dynamic_shapes=shapes)
+    (sentence,) = str(raised.value).splitlines()
+    assert "torch" not in sentence.partition(": return ")[0]
+    assert isinstance(raised.value.__cause__, TypeError)
+    assert re.search(r"in \S*shapeproof\S+\.py:\d+", sentence)
+
+
+class Forked(torch.nn.Module):
+    """Uses an operator whose fake kernel is the user's, and wrong."""
+
+    def forward(self, x):
+        return torch.ops.shapeproof_bad_input.faulty(x)
+
+
+@torch.library.custom_op("shapeproof_bad_input::faulty", mutates_args=())
+def faulty(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@faulty.register_fake
+def _(x):
+    return x.no_such_method()
+
+
+def test_a_mistake_in_a_users_fake_kernel_is_not_ours():
+    with pytest.raises(UsageError, match=r"AttributeError: .*no_such_method.*return x\.no_such_method"):
+        check(Forked(), (X,), dynamic_shapes={"x": {0: B}})
