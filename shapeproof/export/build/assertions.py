@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -68,20 +68,33 @@ def without_kinds(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def word_checks(program: torch.export.ExportedProgram, trial: Trial) -> None:
-    """Give each assertion on data the message of the user's check that it stands for.
+    """Give each assertion that torch words itself the message of the user's check that it stands for, also in bodies.
 
     Torch splits some checks into several assertions, such as bounds of one symbol. An assertion that a check implies
     gets that check's message.
     """
-    translator = translator_of(program)
     sentences = {check.formula: check.message for check in trial.checks if check.message}
-    for node in program.graph.nodes:
-        condition = node.args[0].meta.get("val") if node.target is symbols.ASSERTION else None
+    _word(program, lambda formula: sentences.get(formula) or _implying(formula, trial, sentences))
+
+
+def word_as(program: torch.export.ExportedProgram, form: torch.export.ExportedProgram) -> None:
+    """Give each assertion that torch words itself in a form of a program the program's message for the same formula."""
+    _word(form, {formula: message for _, formula, message in _asserted(program)}.get)
+
+
+def _word(program: torch.export.ExportedProgram, sentence: Callable[[Formula], str | None]) -> None:
+    for node, formula, own in _asserted(program):
+        if own.startswith(symbols.PROMISED):
+            node.args = (node.args[0], sentence(formula) or own)
+
+
+def _asserted(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula, str]]:
+    """Yield the assertions in a program and its bodies with their formulas and messages."""
+    translator = translator_of(program)
+    for node in nodes.calls_in(program.graph_module, symbols.ASSERTION):
+        condition = nodes.metadata(node.args[0])
         if isinstance(condition, torch.SymBool):
-            formula = translator.formula(condition.node.expr)
-            message = sentences.get(formula) or _implying(formula, trial, sentences)
-            if message:
-                node.args = (node.args[0], message)
+            yield node, translator.formula(condition.node.expr), str(node.args[1])
 
 
 def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str]) -> str | None:

@@ -4,12 +4,16 @@ A proof holds for inputs in the enforced domain and for data that pass the check
 Law: each of these formulas follows from the assertions of the final graph, as readback.py reads them, together with the
 guarantees of operators on their results. `unmatched` returns the formulas that do not follow.
 
+Law: another form of a program (decomposed, merged, with gradients) makes every check of the program. `lost` returns the
+checks that the form does not make; a check is known by its message.
+
 A derived size is read under a separate name: with `x: [2*k + 1]` the graph reads `x.shape[0]`, and `k` stands for
 `(x.shape[0] - 1)//2`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,8 +25,10 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
-from shapeproof.export.graph.nodes import input_nodes
+from shapeproof.export.graph.nodes import calls_of, input_nodes
 from shapeproof.export.graph.readback import Source, Value, assertions
+from shapeproof.export.ops.schemas import by_name
+from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, PROMISED
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
@@ -62,6 +68,31 @@ def unmatched(
         for formula in assertions(body.graph, read.source):
             known.learn(formula)
     return missing + _missing([check.formula for check in data if check.inside], known)
+
+
+def lost(checks: Counter[str], form: torch.export.ExportedProgram) -> list[str]:
+    """Return the checks that a form of a program does not make as often as required; see `checks_of`.
+
+    >>> class Model(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         torch.ops.aten._assert_async.msg(x.any(), "x is zero")
+    ...         return x + 1
+    >>> form = torch.export.export(Model(), (torch.ones(2),))
+    >>> lost(Counter(["x is zero", "x is negative"]), form)
+    ['x is negative']
+    """
+    return list((checks - checks_of(form.graph_module)).elements())
+
+
+def checks_of(module: torch.fx.GraphModule) -> Counter[str]:
+    """Count the graphs, bodies included, that make a check, by its message; bounds that operators promise are none."""
+    return Counter(message for each in graph_modules(module) for message in _messages(each.graph))
+
+
+def _messages(graph: torch.fx.Graph) -> set[str]:
+    calls = calls_of(graph, ASSERTION, DATA_ASSERTION)
+    said = {by_name(node.target, node.args, node.kwargs)["assert_msg"] for node in calls}
+    return {message for message in said if not message.startswith(PROMISED)}
 
 
 def _missing(claims: Sequence[Formula], known: Facts) -> list[Formula]:

@@ -15,14 +15,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.contract.archives import NOTE
 from shapeproof.export.build.accepted.shipped import of_memory
+from shapeproof.export.build.assertions import word_as
 from shapeproof.export.build.clamps import write_clamps
+from shapeproof.export.build.closing_audit import checks_of, lost
 from shapeproof.export.build.core_operators import write_core
+from shapeproof.export.graph import nodes
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.process import transforms
 from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.export.trace.checks.held import unheld
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
@@ -87,7 +92,20 @@ class VerifiedProgram(torch.export.ExportedProgram):
         verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
         write_core(verified, Facts(self.contract.formulas))
         verified.carry(self.report)
-        return verified
+        return self._audited(verified)
+
+    def _audited(self, form: VerifiedProgram) -> VerifiedProgram:
+        """Return another form of this program.
+
+        Raises:
+            UsageError: the form lacks a check of this program; the message names the check or the operator.
+        """
+        for node in unheld(self):
+            raise UsageError(f"torch drops {nodes.said(node)} in other forms of the program, but it may fail")
+        word_as(self, form)
+        for message in lost(checks_of(self.graph_module), form):
+            raise UsageError(f"torch drops a check of the program in this form of it: {message}")
+        return form
 
     def bounded(self) -> tuple[VerifiedProgram, tuple[Count, ...]]:
         """Replace each size from data by its proved bound, so that all sizes of the program are constant.
@@ -140,7 +158,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
             report = joint_report(self)
         joint = cast("VerifiedProgram", given_out(report))
         joint.rely_on([self.contract])
-        return joint
+        return self._audited(joint)
 
     def validate(self) -> None:
         """Like torch's, called before a save: write out slice bounds, since torch's ShapeEnv would ask about them."""

@@ -108,8 +108,18 @@ def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 def body_writes(node: torch.fx.Node) -> bool:
     """True if a node is the body of a higher-order operator and the body mutates any tensor."""
+    body = _body(node)
+    return body is not None and mutates(body.graph)
+
+
+def bodies(call: torch.fx.Node) -> list[torch.fx.GraphModule]:
+    """Return the bodies that a call of a higher-order operator may run."""
+    return [body for body in map(_body, call.all_input_nodes) if body is not None]
+
+
+def _body(node: torch.fx.Node) -> torch.fx.GraphModule | None:
     body = getattr(node.graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
-    return isinstance(body, torch.fx.GraphModule) and mutates(body.graph)
+    return body if isinstance(body, torch.fx.GraphModule) else None
 
 
 def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
@@ -141,6 +151,11 @@ def _always_counts(target: Any) -> bool:
 def calls_of(graph: torch.fx.Graph, *targets: Any) -> list[torch.fx.Node]:
     """Return the calls of some functions, in the order of the graph."""
     return [node for node in graph.nodes if node.op == "call_function" and node.target in targets]
+
+
+def calls_in(module: torch.fx.GraphModule, *targets: Any) -> list[torch.fx.Node]:
+    """Return the calls of some functions in a graph and its bodies."""
+    return [node for each in graph_modules(module) for node in calls_of(each.graph, *targets)]
 
 
 def input_nodes(graph: torch.fx.Graph, count: int) -> list[torch.fx.Node]:

@@ -42,7 +42,7 @@ from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.doubles import literal
 from shapeproof.export.shim.numbers.sym_nodes import exact, powers
-from shapeproof.export.shim.numbers.symbols import is_unbacked, value_range
+from shapeproof.export.shim.numbers.symbols import ASSERTION, PROMISED, is_unbacked, value_range
 from shapeproof.export.source import frames
 from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.source.places import Place
@@ -248,14 +248,30 @@ class ProofShapeEnv(SizeSymbols):
         before, on_data = len(self.trial.checks), self.trial.about_data(formula)
         made = condition() if on_data else None  # made before the fact is learned, which would turn it into True
         self._keep_apart(entering=on_data)
-        passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
-        if len(self.trial.checks) > before and made is not None:
+        passed = self.trial.check(formula, self._place, lambda: message or self._message(formula))
+        if len(self.trial.checks) > before and self._is_run_again():
+            self.trial.checks.pop()
+        elif len(self.trial.checks) > before and made is not None:
             kinds = failures.of_check(message, self.innermost, is_assert=lambda: frames.side_that_fails() is not None)
             self.handlers.must_not_catch(kinds, "the check")
             self.checks.add(made, self.trial.checks[-1].message)
             self._refine(made.node.expr)
             self.write_checks()
         return passed
+
+    def _message(self, formula: Formula) -> str:
+        """Return the message of a check: that of the assertion which asks, where a graph is traced again, else ours."""
+        running = self._running[-1] if self._running else None
+        own = str(running.args[1]) if running is not None and running.func is ASSERTION else PROMISED
+        return message_at(self._place().user, formula) if own.startswith(PROMISED) else own
+
+    def _is_run_again(self) -> bool:
+        """True if an assertion asks that a traced body has: torch runs the body again for the metadata of its results.
+
+        The numbers of that run are in no graph; the check was recorded with the numbers of the body.
+        """
+        asserting = bool(self._running) and self._running[-1].func is ASSERTION
+        return asserting and self._body is not None and self._ignore_fresh_unbacked_symbols_tls()
 
     def write_checks(self) -> None:
         """Record the checks on data that are not in the graph yet, unless an operator is being run."""

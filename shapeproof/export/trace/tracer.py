@@ -71,6 +71,7 @@ from shapeproof.export.trace.calls.fakes import as_asked, as_data, refuse_hidden
 from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import is_of_tracing
+from shapeproof.export.trace.checks.held import failures_kept, hold_failures
 from shapeproof.export.trace.known.branch_notes import note_branches
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers
@@ -171,6 +172,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             )
         with watch, mode, enable_python_dispatcher():
             note_branches(program, env)
+            hold_failures(program)
     proxy_tensor._FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT.clear()  # torch keeps the last graph, for a check of its own
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
@@ -253,6 +255,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         writes_unnoted(model),
         answered(env, Answers(*(refusals.keeping(ask) for ask in asks))),
         code_deferred(),
+        failures_kept(),
     ):
         env.trial.reads |= read_in_bodies(names)
         env.trial.tells_aliases = tells_aliases(names)

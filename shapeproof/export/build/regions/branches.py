@@ -7,6 +7,7 @@ branch at run time and the sizes at which each branch is traced.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.assertions import without_kinds
+from shapeproof.export.build.closing_audit import checks_of
 from shapeproof.export.explore.beside_eager.forms import decomposed
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.numbers import symbols
@@ -48,6 +50,10 @@ class Branch:
         kept = torch.export.graph_signature.InputKind.USER_INPUT
         specs = (spec for spec in self.program.graph_signature.input_specs if spec.kind != kept)
         return {str(spec.target): tensors[str(spec.target)] for spec in specs}
+
+    def checks(self) -> Counter[str]:
+        """Return the checks that the branch makes."""
+        return checks_of(self._graph)
 
     def changed(self) -> str | None:
         """Return the name of a buffer or an input that the program mutates, if any."""
@@ -93,12 +99,17 @@ def is_number(value: Any) -> bool:
 
 
 def _unchecked(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """Return the graph without its assertions on inputs, which hold wherever the branch is taken."""
+    """Return the graph without its assertions on inputs, which hold wherever the branch is taken, and on promises."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node in list(module.graph.nodes):
-        if node.target is symbols.ASSERTION and not symbols.about_data(node.args[0].meta["val"]):
+        if node.target is symbols.ASSERTION and not _is_check(*node.args):
             module.graph.erase_node(node)
     return without_kinds(module)
+
+
+def _is_check(condition: torch.fx.Node, message: str) -> bool:
+    """True if an assertion is a check on data; torch's own message tells a bound that an operator promises."""
+    return bool(symbols.data_symbols(condition.meta["val"])) and not message.startswith(symbols.PROMISED)
 
 
 def _views(program: torch.export.ExportedProgram, output: Sequence[Any]) -> set[int]:

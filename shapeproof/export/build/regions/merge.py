@@ -15,6 +15,7 @@ import contextlib
 import functools
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
@@ -28,6 +29,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.records.domain import Declaration, Origin
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.contract.sizes import plainly, readings
+from shapeproof.export.build.closing_audit import lost
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.build.regions.branches import Branch, is_number, unlike
 from shapeproof.export.build.regions.predicates import chosen, compared, kept_inside
@@ -125,6 +127,8 @@ class Merging:
         if report.status != "proved" or not isinstance(program, VerifiedProgram):
             raise _refusal(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
         _refuse_if(self._disagreement(program))
+        for message in lost(run.checks(), program):
+            raise _refusal(f"torch drops a check in a branch: {message}")
         return program
 
     def _kept_inside(self, inputs: Inputs) -> list[Mapping[str, Term]] | None:
@@ -249,6 +253,10 @@ class _Dispatch:
         self._places = readings([leaf.terms for leaf in inputs.leaves])
         self._common = common
         self._names, self.state = _shared_state(branches)
+
+    def checks(self) -> Counter[str]:
+        """Return the checks of all branches."""
+        return sum((branch.checks() for branch in self._branches), Counter[str]())
 
     def __call__(self, state: Mapping[str, torch.Tensor], flat: Sequence[Any]) -> Any:
         """Return the model's results."""

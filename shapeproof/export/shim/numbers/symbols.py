@@ -25,6 +25,12 @@ from shapeproof.export.shim.trees import graph_modules
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator of an assertion in a graph."""
 
+DATA_ASSERTION = torch.ops.aten._assert_async.msg
+"""The operator of an assertion on a tensor."""
+
+UNSAID_ASSERTION = torch.ops.aten._assert_async.default
+"""The same without a message, which torch's dead code elimination removes."""
+
 SIZE_FUNCTIONS: tuple[Any, Any, Any] = (FloorDiv, Min, Max)
 """The functions in torch's size expressions, besides sums and products."""
 
@@ -33,6 +39,9 @@ OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 
 INT64 = Interval(-(2**63), 2**63 - 1)
 """The range of every size."""
+
+PROMISED = "Runtime assertion failed for expression"
+"""The beginning of torch's own message for an assertion; `word_checks` replaces the message of a user's check."""
 
 KIND_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 """The operator that asserts a dtype, a device and a layout."""
