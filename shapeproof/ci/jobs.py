@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 
 from shapeproof.ci.specs.dims import conditions, parse_size
 from shapeproof.ci.specs.spec import Dim, Found, Input, Model, Operator, Spec, SpecFile
 from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.contract import Contract
+from shapeproof.contract.saved import from_data, to_data
 
 TIMEOUT = 3600.0
 """Default time limit for a model, in seconds."""
@@ -55,12 +57,21 @@ class Job(BaseModel):
         return self.model_copy(update={"timeout": None, "traceback": False, "verbose": False})
 
 
+def _read(value: Any) -> Contract:
+    return value if isinstance(value, Contract) else from_data(value, "it")
+
+
+SavedContract: TypeAlias = Annotated[Contract, PlainValidator(_read), PlainSerializer(to_data)]
+"""A program's contract; as JSON in the form of `Contract.save`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The inputs that a program accepts, as text in the user's names: sizes over symbols, and conditions.
 
     `regions` holds one condition for each of several programs, `bounds` the tensors of data-dependent sizes
-    (`nonzero: i64[<=25, 2]`), and `peak_bytes_bound` an upper bound of the memory in use.
+    (`nonzero: i64[<=25, 2]`), and `peak_bytes_bound` an upper bound of the memory in use. `shipped` is the whole
+    contract of the program; None if there is no program.
     """
 
     inputs: dict[str, list[str]] = field(default_factory=dict)
@@ -68,6 +79,7 @@ class Accepted:
     regions: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
     peak_bytes_bound: int | None = None
+    shipped: SavedContract | None = None
 
 
 @dataclass(frozen=True, slots=True)

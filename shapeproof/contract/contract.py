@@ -13,6 +13,7 @@ from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.contract.holder import Answer, Holder
 from shapeproof.contract.inputs import HIDDEN, ConstantInput, Input, IntInput, ObjectInput, TensorInput
 from shapeproof.contract.outside import OutsideDomain
+from shapeproof.contract.sizes import SizeGuard
 from shapeproof.contract.structure import Reader, Structure, leaves_of
 from shapeproof.files import write_whole
 
@@ -50,6 +51,11 @@ class Contract:
     def domain(self) -> tuple[str, ...]:
         """The formulas that every accepted input satisfies, in the user's names."""
         return tuple(format_formula(formula, rename=self.names) for formula in self.formulas)
+
+    @property
+    def guard(self) -> SizeGuard:
+        """The guard of all sizes together."""
+        return self._whole.guard
 
     def __str__(self) -> str:
         lines = [f"inputs {self.structure}", *(f"  {_described(each)}" for each in self.inputs)]

@@ -56,6 +56,7 @@ class Holder:
     """The requirements on flat inputs: each input by its kind, and all sizes together.
 
     Attributes:
+        guard: the guard of all sizes together.
         accepts: a generated function that returns True for accepted inputs; if it returns False, ask `judged`.
     """
 
@@ -67,8 +68,8 @@ class Holder:
         names: Mapping[str, str],
     ) -> None:
         self._inputs = inputs
-        self._guard = SizeGuard([each.sizes for each in inputs], formulas, declared, names, self._size_name)
-        self.accepts = accepting(inputs, self._guard)
+        self.guard = SizeGuard([each.sizes for each in inputs], formulas, declared, names, self._size_name)
+        self.accepts = accepting(inputs, self.guard)
 
     def _size_name(self, leaf: int, index: int) -> str:
         declared = self._inputs[leaf]
@@ -82,17 +83,17 @@ class Holder:
         except OutsideDomain as outside:
             return Answer(outside)
         try:
-            self._guard.check(values)
+            self.guard.check(values)
         except OutsideDomain as outside:
             return Answer(outside, functools.partial(self._nearest, values))
         return Answer()
 
     def _nearest(self, values: list[Any]) -> dict[str, int]:
         """Return the changed sizes at the nearest accepted point; one symbol of the failing formula is moved."""
-        point = self._guard.point(values)
-        failing = next(each for each in self._guard.formulas if true_at(each, point) is not True)
+        point = self.guard.point(values)
+        failing = next(each for each in self.guard.formulas if true_at(each, point) is not True)
         symbols = {name: point[name] for name in self._symbols}
-        within = ranges(self._guard.domain)
+        within = ranges(self.guard.domain)
         found = []
         for name in sorted(failing.symbols.intersection(self._symbols) - self._constant):
             serves = functools.partial(self._serves, symbols, name)
@@ -115,7 +116,7 @@ class Holder:
     def _inside(self) -> Callable[..., bool]:
         """The test on the symbols: no size is negative, and all formulas hold."""
         sizes = [ge(term, 0) for each in self._inputs if isinstance(each, TensorInput) for term in each.sizes]
-        return compiled([*dict.fromkeys(sizes), *self._guard.domain], self._symbols)
+        return compiled([*dict.fromkeys(sizes), *self.guard.domain], self._symbols)
 
     def _serves(self, symbols: Mapping[str, int], name: str, value: int) -> bool:
         try:

@@ -106,6 +106,7 @@ class SizeGuard:
         holds: the compiled function; it raises Unevaluable where a formula has no value.
         domain: the formulas that are checked.
         formulas: all that is checked: the equations of further sizes, then the domain.
+        names, size_name: the user's names of the symbols and of the sizes.
         left: the formulas that cannot be checked: they use an opaque function, or a symbol that no size determines.
     """
 
@@ -125,8 +126,8 @@ class SizeGuard:
         self.domain = kept
         self.formulas = [*(each.formula for each in related), *kept]
         self._declared = declared | {each.formula for each in related}
-        self._names = {**names, **{each.name: size_name(each.leaf, each.index) for each in related}}
-        self._size_name = size_name
+        self.names = {**names, **{each.name: size_name(each.leaf, each.index) for each in related}}
+        self.size_name = size_name
         self.holds = compiled(self.formulas, [name for name, _ in self.places])
 
     def check(self, given: Sequence[Any]) -> None:
@@ -146,10 +147,10 @@ class SizeGuard:
     def _refusal(self, point: Mapping[str, int], given: Sequence[Any]) -> OutsideDomain:
         formula = next(each for each in self.formulas if true_at(each, point) is not True)
         solved = [place for name, place in self.places if name in formula.symbols and not place.is_plain]
-        shown = {self._size_name(each.leaf, each.index): size_of(given[each.leaf], each.index) for each in solved}
-        shown |= {self._names.get(name, name): point[name] for name in sorted(formula.symbols)}
+        shown = {self.size_name(each.leaf, each.index): size_of(given[each.leaf], each.index) for each in solved}
+        shown |= {self.names.get(name, name): point[name] for name in sorted(formula.symbols)}
         because = "declared" if formula in self._declared else "required"
-        return refusal(shown, format_formula(formula, rename=self._names), because)
+        return refusal(shown, format_formula(formula, rename=self.names), because)
 
 
 def size_of(value: Any, index: int) -> Any:

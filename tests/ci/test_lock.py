@@ -18,6 +18,10 @@ from shapeproof.ci.render.narrowings import DiffFormat, render_diff
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
+from shapeproof.contract import Contract
+from shapeproof.contract.inputs import TensorInput
+from shapeproof.contract.structure import Structure
 from shapeproof.files import write_whole
 from tests.documents import without_pages
 
@@ -37,7 +41,23 @@ x = { dtype = "float32", dims = [
     "n", 4] }
 """
 DOMAIN = ("x.shape[0] >= 1", "x.shape[0] <= 64", "x.shape[0] % 2 == 0", "x.shape[0] != 6")
-PROVED = Result("proved", "proved", contract=Accepted({"x": ["n", "4"]}, DOMAIN))
+
+
+def accepts(*inputs, domain):
+    """What a program accepts, with its contract; the domain is over the dim `n`."""
+    formulas = tuple(parse_formula(text.replace("x.shape[0]", "n")) for text in domain)
+    arguments = {each.name: index for index, each in enumerate(inputs)}
+    structure = Structure((), arguments, (), arguments)
+    shipped = Contract(inputs, structure, formulas, frozenset(formulas), {"n": "x.shape[0]"})
+    return Accepted(domain=tuple(domain), shipped=shipped)
+
+
+def tensor(name, *sizes, dtype="float32"):
+    return TensorInput(name, name, dtype, "cpu", "strided", tuple(map(parse_term, sizes)))
+
+
+X = tensor("x", "n", "4")
+PROVED = Result("proved", "proved", contract=accepts(X, domain=DOMAIN))
 
 
 @pytest.fixture
@@ -58,7 +78,7 @@ def outcome(tmp_path):
 
 
 def proved(*domain, sizes=("n", "4"), notes=()):
-    return Result("proved", "proved", contract=Accepted({"x": list(sizes)}, domain), notes=notes)
+    return Result("proved", "proved", contract=accepts(tensor("x", *sizes), domain=domain), notes=notes)
 
 
 def test_a_lock_is_read_as_it_was_written(tmp_path, outcome):
@@ -85,9 +105,40 @@ def test_two_models_of_one_name_are_not_locked_as_one(tmp_path, outcome):
 def test_a_lock_that_is_none_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match=r"shapeproof.lock cannot be read; `shapeproof lock` writes it$"):
         read_lock(tmp_path)
-    (tmp_path / NAME).write_text('{"format": 2, "models": {}}', encoding="utf-8")
-    with pytest.raises(UsageError, match=r"shapeproof.lock is no lock file of this version \(at format\)$"):
+    (tmp_path / NAME).write_text('{"format": 3, "models": {}}', encoding="utf-8")
+    with pytest.raises(
+        UsageError, match=r"lock is no lock file of this version \(at format\): run `shapeproof lock` anew$"
+    ):
         read_lock(tmp_path)
+
+
+def test_a_lock_of_another_form_asks_to_lock_anew(tmp_path, outcome):
+    old = {"status": "proved", "dtypes": {"x": "float32"}, "contract": {"inputs": {"x": ["n", "4"]}, "domain": []}}
+    (tmp_path / NAME).write_text(json.dumps({"format": 1, "models": {"net": old}}), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"shapeproof.lock is no lock file .*: run `shapeproof lock` anew$"):
+        read_lock(tmp_path)
+    write_lock(tmp_path, [outcome()])
+    text = (tmp_path / NAME).read_text(encoding="utf-8")
+    for damaged in (text.replace('"n >= 1"', '"n >="'), text.replace('"tensor"', '"tense"'), "[" * 100_000, text[:-9]):
+        (tmp_path / NAME).write_text(damaged, encoding="utf-8")
+        with pytest.raises(UsageError, match=r"shapeproof.lock is no lock file .*: run `shapeproof lock` anew$"):
+            read_lock(tmp_path)
+
+
+def test_a_lock_is_read_by_people(tmp_path, outcome, golden):
+    """One thing a line, in a stable order: it is committed, and reviewed as a diff."""
+    write_lock(tmp_path, [outcome()])
+    golden.check("ci/lock.json", (tmp_path / NAME).read_text(encoding="utf-8"))
+
+
+def test_a_model_without_a_program_has_nothing_to_lose(tmp_path, outcome):
+    nothing = Result("undecided", "undecided")
+    write_lock(tmp_path, [outcome(nothing)])
+    before = read_lock(tmp_path)["net"]
+    assert (before.status, before.contract) == ("undecided", None)
+    assert narrowing(before, outcome()) is None
+    assert narrowing(before, outcome(nothing)) is None
+    assert narrowing(locked(outcome()), outcome(nothing)).message == "it is undecided now"
 
 
 NARROWER = {
@@ -147,12 +198,25 @@ def test_what_is_wider_is_no_narrowing(outcome):
 
 def test_other_inputs_are_a_narrowing(outcome):
     before = locked(outcome())
-    other = dataclasses.replace(PROVED, contract=Accepted({"x": ["n", "4"], "y": ["n"]}, DOMAIN))
-    assert narrowing(before, outcome(other)).message == "it takes other inputs: ['x', 'y'], not ['x']"
-    ranked = dataclasses.replace(PROVED, contract=Accepted({"x": ["n"]}, DOMAIN))
-    assert narrowing(before, outcome(ranked)).message == "it takes other numbers of dimensions: {'x': 1}, not {'x': 2}"
-    half = outcome(edits={"float32": "float16"})
-    assert narrowing(before, half).message == "it takes other dtypes: {'x': 'float16'}, not {'x': 'float32'}"
+    for inputs, message in [
+        ([X, tensor("y", "n")], "it takes (x=, y=) as arguments, not (x=)"),
+        ([tensor("x", "n")], "it takes 1 as x.ndim, not 2"),
+        ([tensor("x", "n", "4", dtype="float16")], "it takes float16 as x.dtype, not float32"),
+    ]:
+        other = dataclasses.replace(PROVED, contract=accepts(*inputs, domain=DOMAIN))
+        found = narrowing(before, outcome(other))
+        assert (found.message, found.kind, found.sizes) == (message, "narrowed", None)
+
+
+def test_a_new_check_on_data_may_refuse(outcome):
+    checking = PROVED.contract.shipped.with_unchecked("k >= 2, which the program checks on its data")
+    after = dataclasses.replace(PROVED, contract=dataclasses.replace(PROVED.contract, shipped=checking))
+    found = narrowing(locked(outcome()), outcome(after))
+    assert (found.message, found.kind) == (
+        "it may refuse what it accepted: k >= 2, which the program checks on its data (this is new)",
+        "undecided",
+    )
+    assert narrowing(locked(outcome(after)), outcome()) is None
 
 
 def test_a_refutation_is_a_narrowing_and_no_verdict_is_not_known(outcome):
@@ -234,8 +298,15 @@ def test_from_lock_to_diff(tmp_path, outcome):
     outcome()
     assert run(tmp_path, "diff").returncode == 2  # no lock yet
     assert run(tmp_path, "lock").returncode == 0
-    contract = read_lock(tmp_path)["net"].contract
-    assert (contract.domain, contract.regions) == (DOMAIN, ("x.shape[0] <= 32", "x.shape[0] >= 33"))
+    before = read_lock(tmp_path)["net"]
+    assert before.regions == ("x.shape[0] <= 32", "x.shape[0] >= 33")
+    assert [bool(before.contract.accepts(x=(size, 4))) for size in (2, 6, 7, 64, 66)] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
     write_lock(tmp_path, [outcome(), outcome(edits={"models.net": "models.old"})])
     outcome(edits={"max = 64": "max = 16", "[models.net]": '[models.new]\ntarget = "nets:absent"\n\n[models.net]'})
     done = run(tmp_path, "diff")
@@ -250,3 +321,12 @@ def test_from_lock_to_diff(tmp_path, outcome):
             "0 accept all that they did, 2 do not",
         ],
     )
+    done = run(tmp_path, "diff", "--cached", "--model", "ne[t]")
+    assert (done.returncode, done.stdout.splitlines()[::2]) == (
+        1,
+        [
+            "narrowed: net: x.shape[0] = 18 is no longer accepted: x.shape[0] <= 16 is required",
+            "0 accept all that they did, 1 do not",
+        ],
+    )
+    assert "no model is called 'ol*'" in run(tmp_path, "diff", "--model", "ol*").stderr

@@ -170,9 +170,14 @@ def selected(checks: Sequence[Check], patterns: Sequence[str]) -> list[Check]:
         UsageError: a pattern matches no name.
     """
     for pattern in patterns:
-        if not any(fnmatch.fnmatchcase(check.name, pattern) for check in checks):
+        if not any(matches(check.name, [pattern]) for check in checks):
             raise UsageError(f"no model is called {pattern!r}{nearest(pattern, [check.name for check in checks])}")
-    return [check for check in checks if any(fnmatch.fnmatchcase(check.name, pattern) for pattern in patterns)]
+    return [check for check in checks if matches(check.name, patterns)]
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """True if a name matches one of the patterns, as in a shell."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def exit_status(outcomes: Sequence[Outcome]) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Options, Specs, checked, interrupted, spread
+from shapeproof.ci.commands.check import Options, Specs, checked, interrupted, matches, spread
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import NAME, Locked, read_lock
 from shapeproof.ci.locked.narrowing import Compared, Narrowing, narrowing
@@ -19,14 +19,14 @@ from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, show
 
 EXAMPLES = """\b
 Examples:
-  shapeproof diff
+  shapeproof diff --model 'decoder*'
   shapeproof diff --cached --format github"""
 
 _STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["undecided"]}
 """The exit status of each kind of narrowing, worst first."""
 
 
-@spread("models", "exit_first")
+@spread("exit_first")
 def diff(
     specs: Specs = None,
     *,
@@ -39,7 +39,8 @@ def diff(
     3 if it could not be decided.
     """
     files = load_specs(specs or [])
-    locks = {str(folder): read_lock(folder) for folder in {file.path.resolve().parent: None for file in files}}
+    folders = {file.path.resolve().parent: None for file in files}
+    locks = {str(folder): _chosen(read_lock(folder), options.models or ["*"]) for folder in folders}
     try:
         outcomes = checked(specs, options)
     except Interrupted as stopped:
@@ -49,6 +50,10 @@ def diff(
     show(render_diff(found, new, form), commands=form is DiffFormat.GITHUB)
     kinds = {each.narrowing.kind for each in found if each.narrowing}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
+
+
+def _chosen(lock: Mapping[str, Locked], patterns: Sequence[str]) -> dict[str, Locked]:
+    return {name: each for name, each in lock.items() if matches(name, patterns)}
 
 
 def _compared(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outcome]) -> Iterator[Compared]:

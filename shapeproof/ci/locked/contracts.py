@@ -1,107 +1,99 @@
-"""Compares the inputs of two programs: is there an input that the old one accepts and the new one rejects?
+"""Compares two contracts: is there an input that the old one accepts and the new one refuses?
 
-A contract is stated over sizes (`x.shape[0]`) and over the symbols in them. Here the sizes are variables common to both
-sides; the symbols of each side get a prefix and become functions of the sizes.
+Law: where `lost` returns None, the new contract accepts each input that the old one accepts, in each form of a call.
+tests/ci/test_contracts.py tries it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from shapeproof.ci.specs.dims import parse_size
-from shapeproof.constraints.formulas import Formula, conjunction, eq, negate
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.ci.locked.sizes import Lost, lost_sizes
 from shapeproof.constraints.records.verdicts import Undecided
-from shapeproof.constraints.syntax.text import format_formula, format_term, parse_formula, parse_term
-from shapeproof.constraints.terms import Term, constant, symbol
-
-if TYPE_CHECKING:
-    from shapeproof.ci.jobs import Accepted
+from shapeproof.contract import Contract
+from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput
+from shapeproof.contract.structure import Entries, Items, Opaque, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The smallest input that is no longer accepted, and the first condition that it violates."""
+def lost(old: Contract, new: Contract) -> Lost | Undecided | None:
+    """Return a loss of accepted inputs, or None if it is proved that there is none.
 
-    sizes: Mapping[str, int]
-    """The sizes that vary."""
-    point: Mapping[str, int]
-    """All sizes, and the values of the new contract's symbols at these sizes."""
-    demand: str
-
-
-def lost(old: Accepted, new: Accepted) -> Lost | Undecided | None:
-    """Return the smallest lost input, or None if it is proved that there is none. Both sides take the same inputs.
-
-    >>> from shapeproof.ci.jobs import Accepted
-    >>> old = Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
-    >>> lost(old, Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1", "x.shape[0] % 2 == 0"))).sizes
-    {'x.shape[0]': 1}
+    The solver compares the sizes. Requirements that a contract does not check are compared as sentences: what a new
+    sentence refuses is undecided.
     """
-    from shapeproof.solver import Facts, smallest
-
-    named = frozenset(name for text in (*old.domain, *new.domain) for name in parse_formula(text).symbols)
-    before, after = _Side(old, "old", named), _Side(new, "new", named)
-    facts = Facts([*before.demands.values(), *(eq(symbol(name), term) for name, term in after.symbols.items())])
-    varying = [name for name, term in before.sizes.items() if not term.is_constant]
-    found = smallest(negate(conjunction(*after.demands.values())), facts, varying)
-    if found is None or isinstance(found, Undecided):
+    other = next(_differences(old, new), None)
+    if other is not None:
+        return Lost(other)
+    found = lost_sizes(old, new)
+    more = [f"{each} (this is new)" for each in new.unchecked if each not in old.unchecked]
+    if isinstance(found, Lost) or not more:
         return found
-    symbols = {name: evaluate(term, found) for name, term in after.symbols.items()}
-    demand = next(text for text, formula in after.demands.items() if not holds_at(formula, found | symbols))
-    sizes = {name: found[name] for name in before.sizes}
-    bare = {name.partition(".")[2]: value for name, value in symbols.items()}
-    return Lost({name: sizes[name] for name in varying}, sizes | bare, demand)
+    return Undecided("; ".join([*more, found.reason] if found else more))
 
 
-class _Side:
-    """A contract over sizes; its symbols get the prefix. `named` are the names in the domains of both sides."""
-
-    def __init__(self, contract: Accepted, prefix: str, named: AbstractSet[str]) -> None:
-        self._prefix = prefix
-        self.sizes = {
-            name: parse_term(text) for key, texts in contract.inputs.items() for name, text in _sizes(key, texts, named)
-        }
-        self.symbols: dict[str, Term] = {}
-        """Each symbol as a function of a size."""
-        self.demands: dict[str, Formula] = {}
-        """The conditions for acceptance, by the text to show."""
-        for name, term in self.sizes.items():
-            self._solve(name, term)
-        for name, term in self.sizes.items():
-            wanted = eq(symbol(name), self._own(term))
-            self.demands[f"{name} == {term}"] = wanted
-        for text in contract.domain:
-            self.demands[text] = parse_formula(format_formula(parse_formula(text), self._names(parse_formula(text))))
-
-    def _own(self, term: Term) -> Term:
-        return parse_term(format_term(term, self._names(term)))
-
-    def _names(self, expression: Term | Formula) -> dict[str, str]:
-        """The prefixed names of the symbols; sizes keep their names."""
-        return {name: name if name in self.sizes else f"{self._prefix}.{name}" for name in expression.symbols}
-
-    def _solve(self, name: str, term: Term) -> None:
-        """Solve a size for its symbol: `n` if the size is `n`, else `(size - offset) // step`."""
-        if term.is_constant or term.symbols <= self.sizes.keys():
-            return
-        derived = parse_size(str(term))
-        own = f"{self._prefix}.{derived.name}"
-        plain = (derived.step, derived.offset) == (1, 0)
-        if own not in self.symbols or plain:
-            self.symbols[own] = (symbol(name) - constant(derived.offset)) // constant(derived.step)
+def _differences(old: Contract, new: Contract) -> Iterator[str]:
+    """Yield the differences that no size decides, each in a sentence."""
+    before, after = dict(_arguments(old)), dict(_arguments(new))
+    for what in before | after:
+        if before.get(what) != after.get(what):
+            yield f"it takes {after.get(what, 'nothing')} as {what}, not {before.get(what, 'nothing')}"
+    if old.structure != new.structure:
+        yield "it takes its arguments in another structure"
+    for mine, other in zip(old.inputs, new.inputs, strict=True):
+        yield from _other_input(mine, other)
 
 
-def _sizes(key: str, texts: list[str], named: AbstractSet[str]) -> Iterator[tuple[str, str]]:
-    """Yield the sizes of an input by the user's names. An int input has its plain name.
+def _arguments(contract: Contract) -> Iterator[tuple[str, str]]:
+    """Yield how a call gives the inputs, by what is described."""
+    structure, inputs = contract.structure, contract.inputs
+    yield "arguments", str(structure)
+    yield "positional arguments", str(len(structure.args))
+    for name, tree in structure.arguments.items():
+        yield name, _text(tree)
+    yield "inputs", ", ".join(each.name for each in inputs)
+    yield "inputs of its files", ", ".join(each.graph_name for each in inputs)
 
-    A tensor `n` whose only size is the dim `n` looks the same, but the domain calls its size `n.shape[0]`.
+
+def _text(tree: Tree) -> str:
+    """Return a structure in Python's notation.
+
+    >>> _text(Items(list, (0, Entries(("a",), (1,)))))
+    "[_, {'a': _}]"
     """
-    if texts == [key] and f"{key}.shape[0]" not in named:
-        yield key, key
+    match tree:
+        case int():
+            return "_"
+        case Items(kind, parts):
+            inner = ", ".join(map(_text, parts)) + "," * (kind is tuple and len(parts) == 1)
+            return f"[{inner}]" if kind is list else f"({inner})"
+        case Entries(keys, parts, is_object=False):
+            return f"{{{', '.join(f'{key!r}: {_text(part)}' for key, part in zip(keys, parts, strict=True))}}}"
+        case Entries(keys, parts):
+            return f"an object of ({', '.join(f'{key}={_text(part)}' for key, part in zip(keys, parts, strict=True))})"
+        case Opaque(leaves):
+            return f"an object with {len(leaves)} inputs"
+
+
+def _other_input(old: Input, new: Input) -> Iterator[str]:
+    """Yield the properties in which an input is to be another; sizes are left to the solver."""
+    if isinstance(old, ConstantInput) and isinstance(new, IntInput | ObjectInput):
+        yield f"{old.name} can be left out no more: it was always {old.value!r}"
+    if isinstance(new, ObjectInput):
         return
-    for index, text in enumerate(texts):
-        yield f"{key}.shape[{index}]", text
+    before, after = _properties(old), _properties(new)
+    for what, value in after.items():
+        if before.get(what, value) != value:
+            yield f"it takes {value} as {new.name}{what}, not {before[what]}"
+
+
+def _properties(declared: Input) -> dict[str, str]:
+    match declared:
+        case TensorInput(dtype=dtype, device=device, layout=layout):
+            own = {".dtype": dtype, ".device": device, ".layout": layout, ".ndim": str(len(declared.sizes))}
+            return {"": "a tensor"} | own
+        case ConstantInput(value=value):
+            return {"": repr(value)}  # another for 1, 1.0 and True, and for 0.0 and -0.0
+        case ObjectInput():
+            return {"": "any object"}
+        case _:
+            return {"": "an int"}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.locked.contracts import Lost, lost
+from shapeproof.ci.locked.contracts import lost
 from shapeproof.ci.locked.lock import Locked, locked
+from shapeproof.ci.locked.sizes import Lost
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula
@@ -43,20 +44,17 @@ class Compared:
 def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
     """Return the loss of accepted inputs; None if it is proved that there is none."""
     check, after = outcome.check, locked(outcome)
-    if after is None:
+    if before.contract is None:
+        return None
+    if after is None or after.contract is None:
         return _no_program(outcome)
-    for part, old, new in _other_inputs(before, after):
-        return Narrowing(f"it takes other {part}: {new}, not {old}", check.file, check.line)
     found = lost(before.contract, after.contract)
     if found is None:
         return None
     if isinstance(found, Undecided):
-        text = f"it could not be decided whether everything is still accepted: {found.reason}"
+        text = f"it may refuse what it accepted: {found.reason}"
         return Narrowing(text, check.file, check.line, "undecided")
-    sizes = values_text(found.sizes) or "any input"
-    file, line = _place(found, outcome)
-    text = f"{sizes} is no longer accepted: {found.demand} is required"
-    return Narrowing(text, file, line, sizes=dict(found.sizes))
+    return Narrowing(found.message, *_place(found, outcome), sizes=found.sizes)
 
 
 def _no_program(outcome: Outcome) -> Narrowing:
@@ -74,21 +72,6 @@ def _no_program(outcome: Outcome) -> Narrowing:
     return Narrowing(f"it is {result.status} now", check.file, check.line)
 
 
-def _other_inputs(before: Locked, after: Locked) -> Iterator[tuple[str, object, object]]:
-    """Yield the differences that change every call: names, ranks or dtypes of inputs."""
-    old, new = _ranks(before), _ranks(after)
-    if old.keys() != new.keys():
-        yield "inputs", sorted(old), sorted(new)
-    elif old != new:
-        yield "numbers of dimensions", old, new
-    if before.dtypes != after.dtypes:
-        yield "dtypes", before.dtypes, after.dtypes
-
-
-def _ranks(each: Locked) -> dict[str, int]:
-    return {name: len(sizes) for name, sizes in each.contract.inputs.items()}
-
-
 def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:
     """The line of the spec that the input violates, else the user's line that asked for an inferred condition."""
     check = outcome.check
@@ -97,6 +80,6 @@ def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:
             return check.file, line
     for note in outcome.result.notes:
         asked = _ASKED_FOR.search(note)
-        if asked and found.demand in note:
+        if asked and found.demand and found.demand in note:
             return Path(check.job.root, asked[1]), int(asked[2])
     return check.file, check.line

@@ -89,6 +89,7 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
             regions=tuple(report.regions),
             bounds=tuple(map(str, report.bounds)),
             peak_bytes_bound=report.peak_bytes_bound,
+            shipped=report.contract,
         ),
         notes=report.notes,
         seconds=time.monotonic() - begin,
