@@ -158,24 +158,29 @@ def _saved_tree(tree: Tree) -> Any:
             return tree
         case Items(kind, parts):
             return {kind.__name__: [_saved_tree(each) for each in parts]}
-        case Entries(keys, parts, is_object):
+        case Entries(keys, parts, is_object, kind):
             pairs = [[key, _saved_tree(each)] for key, each in zip(keys, parts, strict=True)]
-            return {"object" if is_object else "mapping": pairs}
-        case Opaque(leaves):
-            return {"opaque": list(leaves)}
+            return {"object" if is_object else "mapping": pairs} | _class(kind)
+        case Opaque(leaves, kind):
+            return {"opaque": list(leaves)} | _class(kind)
+
+
+def _class(kind: str) -> dict[str, str]:
+    return {"class": kind} if kind else {}
 
 
 def _loaded_tree(saved: Any) -> Tree:
     if type(saved) is int:
         return saved
-    ((kind, parts),) = _typed(dict, saved).items()
+    (kind, parts), *more = _typed(dict, saved).items()
+    own = _typed(str, dict(more).get("class", ""))
     match kind:
         case "list" | "tuple":
             return Items(list if kind == "list" else tuple, tuple(map(_loaded_tree, parts)))
         case "mapping" | "object":
             keys = tuple(key for key, _ in parts)
             hash(keys)
-            return Entries(keys, tuple(_loaded_tree(tree) for _, tree in parts), is_object=kind == "object")
+            return Entries(keys, tuple(_loaded_tree(tree) for _, tree in parts), is_object=kind == "object", kind=own)
         case "opaque":
-            return Opaque(tuple(_typed(int, each) for each in parts))
+            return Opaque(tuple(_typed(int, each) for each in parts), own)
     raise ValueError(kind)

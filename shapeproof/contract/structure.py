@@ -56,6 +56,8 @@ class Entries:
     keys: tuple[Any, ...]
     parts: tuple[Tree, ...]
     is_object: bool = False
+    kind: str = ""
+    """The class that the program takes, which a contract does not check; empty for a dict."""
 
     def split(self, value: Any) -> list[Any]:
         """Return the parts. Raises _Misfit if the value has another structure."""
@@ -73,6 +75,7 @@ class Opaque:
     """A container that cannot be inspected; it holds these flat inputs."""
 
     leaves: tuple[int, ...]
+    kind: str = ""
 
 
 Tree: TypeAlias = int | Items | Entries | Opaque

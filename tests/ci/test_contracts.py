@@ -15,7 +15,7 @@ from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.contract import Contract
 from shapeproof.contract.inputs import ConstantInput, IntInput, ObjectInput, TensorInput
-from shapeproof.contract.structure import Entries, Items, Structure
+from shapeproof.contract.structure import Entries, Items, Opaque, Structure
 from tests.thoroughness import examples
 
 LIMIT = 7
@@ -161,8 +161,9 @@ CHANGES = {
     "an int key": (contract(X, args=(Entries((1,), (0,)),)), contract(X, args=(Entries(("1",), (0,)),))),
     "an object": (
         contract(X, args=(Entries(("a",), (0,)),)),
-        contract(X, args=(Entries(("a",), (0,), is_object=True),)),
+        contract(X, args=(Entries(("a",), (0,), is_object=True, kind="nets.Box ['a']"),)),
     ),
+    "a class": (contract(X, args=(Opaque((0,), "nets.Box"),)), contract(X, args=(Opaque((0,), "nets.Case"),))),
     "nested otherwise": (
         contract(X, K, args=(Items(tuple, (0, Items(list, (1,)))),)),
         contract(X, K, args=(Items(tuple, (Items(list, (0,)), 1)),)),

@@ -66,12 +66,11 @@ def _text(tree: Tree) -> str:
         case Items(kind, parts):
             inner = ", ".join(map(_text, parts)) + "," * (kind is tuple and len(parts) == 1)
             return f"[{inner}]" if kind is list else f"({inner})"
-        case Entries(keys, parts, is_object=False):
-            return f"{{{', '.join(f'{key!r}: {_text(part)}' for key, part in zip(keys, parts, strict=True))}}}"
-        case Entries(keys, parts):
-            return f"an object of ({', '.join(f'{key}={_text(part)}' for key, part in zip(keys, parts, strict=True))})"
-        case Opaque(leaves):
-            return f"an object with {len(leaves)} inputs"
+        case Entries(keys, parts, _, kind):
+            inner = ", ".join(f"{key!r}: {_text(part)}" for key, part in zip(keys, parts, strict=True))
+            return " ".join(filter(None, [kind, f"{{{inner}}}"]))
+        case Opaque(leaves, kind):
+            return f"{kind or 'an object'} of {len(leaves)} inputs"
 
 
 def _other_input(old: Input, new: Input) -> Iterator[str]:

@@ -120,7 +120,7 @@ def _layout(shown: _Shown | tuple[_Summand, ...], names: Mapping[str, str]) -> t
         case RealConstant(value=value):
             return UNARY if value < 0 else PRIMARY, [repr(value)]
         case RealSymbol(name):
-            return PRIMARY, [f"real({_quoted(name)})"]
+            return PRIMARY, [f"real({names.get(name) or _quoted(name)})"]
         case FromInt(term):
             return _call("float", (term,))
         case RealCall("neg", (arg,)):

@@ -87,7 +87,7 @@ def conclude(
         # Law: in the declared domain, a returned program does what eager does, or refuses the input.
         if not unasserted and jump is None and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
-            outward = shipped(inputs, contract, contract.guards(traced), found.main.trial.checks)
+            outward = shipped(inputs, contract, traced, found.main.trial.checks)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs) if program is not None else None

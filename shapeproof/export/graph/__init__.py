@@ -6,6 +6,7 @@ aliasing.py      views and shared storage
 rounding.py      operators that amplify a small difference
 readback.py      the assertions of a graph, as formulas
 emit.py          sizes and conditions as nodes
+computed.py      the same computation in another program
 constants.py     tensors and numbers that a program holds
 serializable.py  nodes that torch can save
 """

@@ -88,6 +88,17 @@ def _key(key: Any) -> Any:
     return key
 
 
+def container_kind(value: Any) -> str:
+    """Return the class of a container and what torch flattens with its parts, which are equal in all accepted values.
+
+    >>> from collections import OrderedDict
+    >>> container_kind(OrderedDict(a=1)), container_kind({"a": 1})
+    ("collections.OrderedDict ['a']", '')
+    """
+    kind = type(value)
+    return "" if kind is dict else f"{kind.__module__}.{kind.__qualname__} {pytree.tree_structure(value).context}"
+
+
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """Return the nested structure with every tensor changed."""
     return pytree.tree_map_only(torch.Tensor, change, tree)

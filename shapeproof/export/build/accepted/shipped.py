@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import has_meaning
@@ -22,22 +24,26 @@ from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.export.build.accepted.guards import ConstantGuard, Guard, IntGuard, TensorGuard
 from shapeproof.export.build.accepted.memory import Memory
 from shapeproof.export.declare.inputs import Inputs, Leaf
-from shapeproof.export.shim.trees import keyed_children
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.computed import computation
+from shapeproof.export.ops.properties import GRADIENT, STRIDES
+from shapeproof.export.shim.numbers.symbols import ASSERTIONS_OF_TENSORS
+from shapeproof.export.shim.trees import container_kind, keyed_children
 from shapeproof.export.trace.trial import DataCheck
 
 
 def shipped(
-    inputs: Inputs, contract: Requirements, guards: Mapping[str, Guard], checks: Iterable[DataCheck] = ()
+    inputs: Inputs, contract: Requirements, program: torch.export.ExportedProgram, checks: Iterable[DataCheck]
 ) -> Contract:
     """Return the contract of a program.
 
     Args:
         inputs: the declared inputs.
         contract: the requirements that the program checks its inputs against.
-        guards: the guard of each flat input, in order, by its name in the graph.
+        program: the traced program.
         checks: the program's checks on data.
     """
-    structure = _structure(inputs)
+    structure, guards = _structure(inputs), contract.guards(program)
     flat = [_input(leaf, name, guard) for leaf, (name, guard) in zip(inputs.leaves, guards.items(), strict=True)]
     known = frozenset[str]().union(*(term.symbols for each in flat for term in each.sizes))
     held = [each for each in contract.formulas if each.symbols <= known and has_meaning(each)]
@@ -47,7 +53,16 @@ def shipped(
         tuple(held),
         contract.declared.intersection(held),
         contract.names,
-        tuple(dict.fromkeys([*_in_opaque(structure), *_unchecked(inputs, contract, flat, held, checks)])),
+        tuple(
+            dict.fromkeys(
+                [
+                    *_in_opaque(structure),
+                    *_unchecked(inputs, contract, flat, held),
+                    *_on_data(inputs, program, checks),
+                    *of_memory(contract.memory),
+                ]
+            )
+        ),
     )
 
 
@@ -61,7 +76,11 @@ def of_regions(inputs: Inputs, domain: Sequence[Formula], regions: Sequence[Cont
         formulas=tuple(held if some is f.TRUE else [*held, some]),
         declared=frozenset(inputs.domain.formulas).intersection(held),
     )
-    return whole.with_unchecked(*(text for region in regions for text in region.unchecked))
+    parts = [format_formula(f.conjunction(*each), rename=whole.names) for each in own]
+    everywhere = frozenset.intersection(*(frozenset(region.unchecked) for region in regions))
+    told = ((text, part) for region, part in zip(regions, parts, strict=True) for text in region.unchecked)
+    texts = (text if text in everywhere else f"{text}, where {part}" for text, part in told)
+    return replace(whole, unchecked=tuple(dict.fromkeys(texts)))
 
 
 def _input(leaf: Leaf, name: str, guard: Guard) -> Input:
@@ -76,30 +95,50 @@ def _input(leaf: Leaf, name: str, guard: Guard) -> Input:
             return ObjectInput(leaf.name, name)
 
 
-def _unchecked(
-    inputs: Inputs, contract: Requirements, flat: Sequence[Input], held: Sequence[Formula], checks: Iterable[DataCheck]
-) -> Iterator[str]:
-    """Yield the requirements that the contract does not check, in words."""
-    names = inputs.user_names
+def _unchecked(inputs: Inputs, contract: Requirements, flat: Sequence[Input], held: Sequence[Formula]) -> Iterator[str]:
+    """Yield the requirements on sizes and objects that the contract does not check, in words."""
     for formula in contract.formulas:
         if formula not in held:
-            yield f"{format_formula(formula, rename=names)}, which the program checks"
+            yield f"{format_formula(formula, rename=inputs.user_names)}, which the program checks"
     for each in flat:
         if isinstance(each, ObjectInput):
             yield f"what {each.name} is"
+
+
+def _on_data(inputs: Inputs, program: torch.export.ExportedProgram, checks: Iterable[DataCheck]) -> Iterator[str]:
+    """Yield the program's checks on data, each with a digest of how the data is computed.
+
+    Law: two checks with one text refuse the same inputs, whatever names their numbers have.
+    """
+    graph, sizes = program.graph, inputs.user_names
+    made = {str(symbol): node for node in graph.nodes for symbol in node.meta.get("unbacked_bindings") or ()}
     for check in checks:
-        shown = format_formula(check.formula, rename=names | dict(check.place.names))
-        yield f"{shown}, which the program checks on its data"
-    yield from of_memory(contract.memory)
+        data = [name for name in made if name in check.formula.symbols]
+        names = sizes | {name: f"data_{number}" for number, name in enumerate(data, 1)} | dict(check.place.names)
+        is_made = not check.inside and sizes.keys() | made.keys() >= check.formula.symbols
+        of = [made[name] for name in data] if is_made else [node for node in graph.nodes if node.users]
+        shown = format_formula(check.formula, rename=names)
+        yield f"{shown}, which the program checks on its data ({computation(program, of)})"
+    for node in nodes.calls_of(graph, *ASSERTIONS_OF_TENSORS):
+        yield f"that all of a tensor is true, which the program checks ({computation(program, node.all_input_nodes)})"
 
 
 def of_memory(memory: Memory) -> Iterator[str]:
     """Yield the program's requirements on the layout of its inputs in memory, in words."""
+    layouts = memory.layouts.values()
+    example = {
+        STRIDES: [f"{each.name}: {each.order}" for each in layouts if list(each.order) != sorted(each.order)],
+        GRADIENT: [each.name for each in layouts if each.requires_grad],
+    }
     for read in sorted(memory.reads):
-        yield f"{read} of the inputs, which the model has read and which must be as in the example"
+        text = f"{read} of the inputs, which the model has read and which must be as in the example"
+        yield f"{text} ({', '.join(example[read])})" if example.get(read) else text
     for index in sorted(memory.writes):
         if index in memory.layouts:
-            yield f"that {memory.layouts[index].name}, which the program writes into, shares memory with no other input"
+            written = f"{memory.layouts[index].name}, which the program writes into,"
+            yield f"that {written} shares memory with no other input or tensor of the model"
+    if memory.state:
+        yield "that no input shares memory with a tensor of the model that the program writes into"
 
 
 # ---------------------------------------------------------------------- structure
@@ -133,7 +172,7 @@ def _tree(value: Any, count: Iterator[int]) -> Tree:
         return Items(type(value), parts)
     if all(isinstance(key, str | int | None) for key in keys):
         if isinstance(value, Mapping) and len(keys) == len(value):
-            return Entries(keys, parts)
+            return Entries(keys, parts, kind=container_kind(value))
         if children and all(isinstance(key, str) and getattr(value, key, None) is part for key, part in children):
-            return Entries(keys, parts, is_object=True)
-    return Opaque(tuple(leaf for part in parts for leaf in leaves_of(part)))
+            return Entries(keys, parts, is_object=True, kind=container_kind(value))
+    return Opaque(tuple(leaf for part in parts for leaf in leaves_of(part)), container_kind(value))

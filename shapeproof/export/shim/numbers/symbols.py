@@ -24,6 +24,8 @@ from shapeproof.export.shim.trees import graph_modules
 
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator of an assertion in a graph."""
+ASSERTIONS_OF_TENSORS = (torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg)
+"""The operators of an assertion about the elements of a tensor."""
 
 DATA_ASSERTION = torch.ops.aten._assert_async.msg
 """The operator of an assertion on a tensor."""
