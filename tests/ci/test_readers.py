@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 
 import pytest
@@ -11,15 +10,21 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from shapeproof.ci.jobs import Accepted, Answer, Job, Result
+from shapeproof.ci.locked.contracts import lost
 from shapeproof.ci.locked.lock import NAME, read_lock
+from shapeproof.ci.locked.sizes import Lost
 from shapeproof.ci.provenance.identity import digest
 from shapeproof.ci.running.cache import FOLDER, Recall, remember
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
-from shapeproof.constraints.records.verdicts import Evidence, Proved
-from shapeproof.constraints.syntax.text import parse_formula
+from shapeproof.constraints.records.verdicts import Evidence, Proved, Undecided
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
+from shapeproof.contract import Contract
+from shapeproof.contract.inputs import ConstantInput, TensorInput
+from shapeproof.contract.saved import to_data
+from shapeproof.contract.structure import Entries, Items, Structure
 from shapeproof.export import load_report
 from shapeproof.export.report.bounds import Bound
 from shapeproof.export.report.region_map import RegionMap
@@ -61,10 +66,19 @@ REPORT = Report(
     1000,
 )
 CONTRACT = Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
-LOCK = {
-    "format": 1,
-    "models": {"net": {"status": "proved", "dtypes": {"x": "float32"}, "contract": dataclasses.asdict(CONTRACT)}},
-}
+BOXED = Entries(("a",), (1,), is_object=True, kind="nets.Box ['a']")
+SHIPPED = Contract(
+    (
+        TensorInput("x", "x", "float32", "cpu", "strided", (parse_term("n"), parse_term("2*m + 1"))),
+        ConstantInput("box.a", "box_a", 0.5),
+    ),
+    Structure((Items(list, (0,)),), {"box": BOXED}, ("x",), {"x": Items(list, (0,)), "box": BOXED}),
+    (parse_formula("n >= 1"),),
+    frozenset(),
+    {"n": "x[0].shape[0]"},
+    ("what y is",),
+)
+LOCK = {"format": 2, "models": {"net": {"status": "proved", "contract": to_data(SHIPPED)}}}
 TOKENS = [
     b"9" * 5000, b"0x" + b"f" * 5000, b"[" * 20000, b'{"a":' * 20000, b"(" * 3000, b"-" * 3000 + b"1", b"1e999", b"NaN",
     b"\\ud800", b"\x00", b"\x1b[31m", b"\xff", b"null", b"true", b"-1", b"[]", b"{}", b'"', b"\n", b"certain",
@@ -132,7 +146,8 @@ def test_a_spec(tmp_path, steps):
 def test_a_lock(tmp_path, steps):
     (tmp_path / NAME).write_bytes(changed(json.dumps(LOCK, indent=1).encode(), steps))
     with at_most_a_sentence():
-        read_lock(tmp_path)
+        for each in read_lock(tmp_path).values():
+            assert each.contract is None or isinstance(lost(each.contract, SHIPPED), Lost | Undecided | None)
 
 
 @fuzzed(80)
@@ -161,7 +176,9 @@ def test_a_status_that_there_is_not(tmp_path, status):
     for given_status in (status, "refuted"):
         locked = LOCK["models"]["net"] | {"status": given_status}
         (tmp_path / NAME).write_text(json.dumps(LOCK | {"models": {"net": locked}}), encoding="utf-8")
-        with pytest.raises(UsageError, match=r"no lock file of this version \(at models\.net\.status\)$"):
+        with pytest.raises(
+            UsageError, match=r"no lock file of this version \(at models\.net\.status\): run `shapeproof lock`"
+        ):
             read_lock(tmp_path)
 
 

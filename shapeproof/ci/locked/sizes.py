@@ -84,6 +84,6 @@ def _sizes(contract: Contract) -> Iterator[tuple[str, int | None, bool]]:
     for leaf, declared in enumerate(contract.inputs):
         for index, term in enumerate(declared.sizes):
             value = term.constant_value if term.is_constant else None
-            if isinstance(declared, ConstantInput):
-                value = int(declared.value)
+            if isinstance(declared, ConstantInput) and isinstance(declared.value, int):
+                value = declared.value
             yield contract.guard.size_name(leaf, index), value, isinstance(declared, TensorInput)
