@@ -330,3 +330,35 @@ def test_from_lock_to_diff(tmp_path, outcome):
         ],
     )
     assert "no model is called 'ol*'" in run(tmp_path, "diff", "--model", "ol*").stderr
+
+
+BUILT = """
+import torch
+from torch.export import Dim
+class Net(torch.nn.Module):
+    def forward(self, x):
+        {check}
+        return x * 2
+def build():
+    return Net(), (torch.ones(3, 2, dtype=torch.{dtype}),), {{}}, {{"x": {{0: Dim("n", max=8)}}}}
+"""
+
+
+@pytest.mark.thorough
+def test_the_lock_of_a_target_that_builds_its_inputs_has_their_dtypes_and_checks(tmp_path):
+    (tmp_path / "shapeproof.toml").write_text('[models.net]\ntarget = "nets:build"\n', encoding="utf-8")
+    found = {}
+    for command, dtype, check in [
+        ("lock", "float32", ""),
+        ("diff", "float32", "torch.relu(x)"),
+        ("diff", "float64", ""),
+        ("diff", "float32", "assert (x > 0).all()"),
+    ]:
+        (tmp_path / "nets.py").write_text(BUILT.format(dtype=dtype, check=check), encoding="utf-8")
+        done = run(tmp_path, command)
+        found[dtype, check, command] = done.returncode, done.stdout.partition(" (")[0].partition("\n")[0]
+    assert list(found.values())[1:] == [
+        (0, "1 accept all that they did, 0 do not"),
+        (1, "narrowed: net: it takes float64 as x.dtype, not float32"),
+        (3, "undecided: net: it may refuse what it accepted: data_1 == 1, which the program checks on its data"),
+    ]

@@ -77,6 +77,19 @@ def checks(made):
     return body
 
 
+def below(_, x):
+    first, second = x.long().sum().item(), x.long().max().item()
+    torch._check(first < second)
+    return x * 2
+
+
+def above(_, x):
+    """The same numbers in the same order under the other names, so that the text of the check is the same."""
+    second, first = x.long().sum().item(), x.long().max().item()
+    torch._check(first < second)
+    return x * 2
+
+
 def asserts(condition):
     def body(model, x):
         assert condition(model, x).all()
@@ -110,6 +123,11 @@ BODIES = {
         checks(lambda _, x: (x - torch.tensor([1.0, 3.0])).sum()),
     ),
     "another weight": (checks(lambda m, x: (x * m.weight).sum()), checks(lambda m, x: (x * m.limit).sum())),
+    "the other names": (below, above),
+    "another result": (
+        lambda _, x: (torch._check(torch.unique(x.long(), return_counts=True)[0][0].item() < 5), x)[1],
+        lambda _, x: (torch._check(torch.unique(x.long(), return_counts=True)[1][0].item() < 5), x)[1],
+    ),
     "an assert": (asserts(lambda _, x: x > 0), asserts(lambda _, x: x > 0.5)),
     "more of an assert": (asserts(lambda _, x: x[:1] > 0), asserts(lambda _, x: x > 0)),
     "an assert on the device": (awaited(lambda _, x: x > 0), awaited(lambda _, x: x > 0.5)),
@@ -191,7 +209,7 @@ def test_each_kind_of_container_is_another():
 def test_a_check_of_one_region_is_one_of_its_sizes():
     """The same check, made at more sizes than before."""
 
-    def above(size):
+    def from_size(size):
         def body(_, x):
             if x.shape[0] > size:
                 torch._check(x.sum().item() > -1)
@@ -205,5 +223,5 @@ def test_a_check_of_one_region_is_one_of_its_sizes():
         assert found is not None
         return found
 
-    assert isinstance(lost(split(above(6)), split(above(4))), Undecided)
-    assert lost(split(above(6)), split(above(6))) is None
+    assert isinstance(lost(split(from_size(6)), split(from_size(4))), Undecided)
+    assert lost(split(from_size(6)), split(from_size(6))) is None

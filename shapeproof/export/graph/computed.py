@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,15 +13,14 @@ from shapeproof.files import sha256
 _DIGITS = 16
 
 
-def computation(program: torch.export.ExportedProgram, of: Iterable[torch.fx.Node]) -> str:
-    """Return a digest of how these nodes are computed, in order.
+def computation(program: torch.export.ExportedProgram, results: Sequence[torch.fx.Node], use: str = "") -> str:
+    """Return a digest of how these nodes are computed, in order, and of their use.
 
     Buffers and constants count by their values, parameters by their names, since training changes those. Names of other
     nodes, operators that lead elsewhere, and the texts of assertions do not count.
 
     Law: nodes of two programs with one digest have equal values for equal inputs and parameters.
     """
-    results = list(of)
     needed = set(_leading_to(program.graph, results))
     chosen = [node for node in program.graph.nodes if node in needed]
     held = program.graph_signature.inputs_to_buffers | program.graph_signature.inputs_to_lifted_tensor_constants
@@ -29,10 +28,10 @@ def computation(program: torch.export.ExportedProgram, of: Iterable[torch.fx.Nod
     contents = [
         _content(values.get(held[node.name])) for node in chosen if node.op == "placeholder" and node.name in held
     ]
-    return sha256(_lines(chosen, results) + "".join(contents))[:_DIGITS]
+    return sha256("\n".join([_lines(chosen, results), *contents, use]))[:_DIGITS]
 
 
-def _leading_to(graph: torch.fx.Graph, results: list[torch.fx.Node]) -> Iterator[torch.fx.Node]:
+def _leading_to(graph: torch.fx.Graph, results: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
     """Yield the nodes that the results are computed from; whatever mutates a tensor before is one of them."""
     needed = set(results)
     for node in reversed(graph.nodes):

@@ -111,16 +111,23 @@ def _on_data(inputs: Inputs, program: torch.export.ExportedProgram, checks: Iter
     Law: two checks with one text refuse the same inputs, whatever names their numbers have.
     """
     graph, sizes = program.graph, inputs.user_names
-    made = {str(symbol): node for node in graph.nodes for symbol in node.meta.get("unbacked_bindings") or ()}
+    made = {str(number): (node, path) for node in graph.nodes for number, path in _numbers(node)}
     for check in checks:
         data = [name for name in made if name in check.formula.symbols]
-        names = sizes | {name: f"data_{number}" for number, name in enumerate(data, 1)} | dict(check.place.names)
-        is_made = not check.inside and sizes.keys() | made.keys() >= check.formula.symbols
-        of = [made[name] for name in data] if is_made else [node for node in graph.nodes if node.users]
-        shown = format_formula(check.formula, rename=names)
-        yield f"{shown}, which the program checks on its data ({computation(program, of)})"
+        names = sizes | {name: f"data_{index}" for index, name in enumerate(data, 1)}
+        is_made = not check.inside and names.keys() >= check.formula.symbols
+        of = [made[name][0] for name in data] if is_made else [node for node in graph.nodes if node.users]
+        own = f"{format_formula(check.formula, rename=names)} {[made[name][1] for name in data]}"
+        shown = format_formula(check.formula, rename=names | dict(check.place.names))
+        yield f"{shown}, which the program checks on its data ({computation(program, of, own)})"
     for node in nodes.calls_of(graph, *ASSERTIONS_OF_TENSORS):
         yield f"that all of a tensor is true, which the program checks ({computation(program, node.all_input_nodes)})"
+
+
+def _numbers(node: torch.fx.Node) -> Iterator[tuple[Any, str]]:
+    """Yield torch's symbols for the numbers from data that a node makes, each with its place in the result."""
+    for number, path in (node.meta.get("unbacked_bindings") or {}).items():
+        yield number, str(path)
 
 
 def of_memory(memory: Memory) -> Iterator[str]:
