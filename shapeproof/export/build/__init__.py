@@ -6,6 +6,7 @@ audit      the graph's assertions, against the proof           closing_audit.py
 train      results and gradients in one program                gradients.py
 bound      least upper bounds of sizes from data               bounds.py
 transform  decompositions, compared with the program           decompose.py, core_operators.py
+divide     sizes, alike in every consumer                      divisions.py, rounded.py
 accepted/  the inputs that a program accepts
 regions/   several programs: dispatched, or merged
 static/    a program at the bounds of its sizes

@@ -22,9 +22,11 @@ from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.build.decompose import TakenApart
+from shapeproof.export.build.divisions import write_divisions
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.build.regions.dispatch import Regions
+from shapeproof.export.build.rounded import left_in_floats
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Deferred
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
@@ -87,6 +89,7 @@ def conclude(
         # Law: in the declared domain, a returned program does what eager does, or refuses the input.
         if not unasserted and jump is None and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
+            notes += dict.fromkeys(FLOATS.format(nodes.said(node)) for node in left_in_floats(traced))
             outward = shipped(inputs, contract, traced, found.main.trial.checks)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
@@ -116,6 +119,8 @@ SETTLED_FOR = (
     "a named Dim claims the sizes that must be served"
 )
 
+FLOATS = "{} is computed in floats: torch.onnx writes floats of 32 bits, and writes `//` as `/`"
+
 NO_PROGRAM = "no program is given out: what is undecided cannot be refused at run time"
 
 
@@ -136,9 +141,10 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
 def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:
     """Build the returned program from a traced program with its domain in the graph."""
     taken_apart = TakenApart(traced, inputs)
-    close_trace(traced, contract.formulas, inputs.user_names, taken_apart.where)
+    facts = close_trace(traced, contract.formulas, inputs.user_names, taken_apart.where)
     exemplify(traced, inputs.hints)
     note_known_sizes(traced)
+    write_divisions(traced, facts)
     return VerifiedProgram.of(traced, taken_apart, contract)
 
 

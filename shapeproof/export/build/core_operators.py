@@ -11,9 +11,10 @@ that a runtime lacks altogether stay (`math.sqrt`).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
-from collections.abc import Callable, Container
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -21,9 +22,9 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.clamps import remove_clamps
+from shapeproof.export.build.divisions import write_divisions
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
-from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
@@ -45,7 +46,7 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
     remove_clamps(program, facts)
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):
-        checking = set(nodes.used(module.graph, lambda node: node.target is symbols.ASSERTION))  # the facts rest on it
+        checking = nodes.checking(module.graph)  # the facts rest on it
         for node in nodes.calls_of(module.graph, *_EXTREMES):
             _settle(node, translator, facts, checking)
         for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
@@ -53,6 +54,7 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
         for node in module.graph.find_nodes(op="call_function", target=_SPLIT):
             _slice_each(node)
         module.recompile()
+    write_divisions(program, facts)
 
 
 def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Container[torch.fx.Node]) -> None:
@@ -76,23 +78,15 @@ def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Con
         _replace(node, _computed(node, first, second), kept)
 
 
-def _computed(node: torch.fx.Node, one: Any, other: Any) -> torch.fx.Node:
+def _computed(node: torch.fx.Node, one: Any, other: Any) -> Any:
     """Return the minimum or maximum of two numbers of at least 0, by operators that every runtime has."""
-    with node.graph.inserting_before(node):
-        above = _added(node, operator.add, _added(node, operator.mul, one, 2), 1)
-        below = _added(node, operator.add, _added(node, operator.add, one, other), 1)
-        picked = _added(node, operator.floordiv, above, below)
-        step = _added(node, operator.mul, picked, _added(node, operator.sub, one, other))
-        found = _added(node, *((operator.sub, one) if node.target is torch.sym_min else (operator.add, other)), step)
+    call = functools.partial(nodes.call_beside, node)
+    above = call(operator.add, call(operator.mul, one, 2), 1)
+    picked = call(operator.floordiv, above, call(operator.add, call(operator.add, one, other), 1))
+    step = call(operator.mul, picked, call(operator.sub, one, other))
+    found = call(*((operator.sub, one) if node.target is torch.sym_min else (operator.add, other)), step)
     found.meta["val"] = node.meta["val"]
     return found
-
-
-def _added(node: torch.fx.Node, by: Callable[[Any, Any], Any], *operands: Any) -> torch.fx.Node:
-    """Add a call of an operator on numbers to the node's graph."""
-    made = node.graph.call_function(by, operands)
-    made.meta = {**node.meta, "val": by(*map(nodes.metadata, operands))}
-    return made
 
 
 def _term(number: Any, translator: Translator) -> Term:

@@ -19,6 +19,7 @@ import torch
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.export.build.core_operators import write_core
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import SEEDS, unchanged
@@ -69,13 +70,14 @@ class TakenApart:
         self._where: Facts | None = None
 
     def by(self, decompose: Callable[[], _Program]) -> _Program:
-        """Return the decomposed program if it agrees with the whole one at all tested points.
+        """Return the decomposed program, in core operators, if it agrees with the whole one at all tested points.
 
         Raises:
             UsageError: the two differ; the message names the operator, the question and the sizes.
         """
         with one_thread:
             apart, trial = self._decomposed(decompose)
+            write_core(apart, Facts(()) if trial is None else trial.facts)
             if trial is not None and trial.steps:
                 self._run_beside(apart, trial)
         return apart

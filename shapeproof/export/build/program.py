@@ -21,7 +21,6 @@ from shapeproof.export.build.accepted.shipped import of_memory
 from shapeproof.export.build.assertions import word_as
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import checks_of, lost
-from shapeproof.export.build.core_operators import write_core
 from shapeproof.export.graph import nodes
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
@@ -90,7 +89,6 @@ class VerifiedProgram(torch.export.ExportedProgram):
         guarding.note_guards(plain, [])  # a tracer would call the guards with its proxies of the inputs
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
         verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
-        write_core(verified, Facts(self.contract.formulas))
         verified.carry(self.report)
         return self._audited(verified)
 

@@ -13,6 +13,7 @@ import torch
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.process.noted_lines import INNERMOST
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.source.frames import in_torch
@@ -90,6 +91,11 @@ def used(graph: torch.fx.Graph, by: Callable[[torch.fx.Node], bool] = torch.fx.N
         if node in kept or by(node):
             kept |= {node, *node.all_input_nodes}
     return [node for node in graph.nodes if node in kept]
+
+
+def checking(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """Return the assertions on numbers of a graph, and the nodes that they depend on."""
+    return set(used(graph, lambda node: node.target is symbols.ASSERTION))
 
 
 def is_random(graph: torch.fx.Graph) -> bool:
@@ -178,6 +184,27 @@ def insert_call(
         node = before.graph.call_function(target, tuple(args), dict(kwargs or {}))
     _describe(node, target, list(map(metadata, args)))
     return node
+
+
+def call_beside(node: torch.fx.Node, target: Callable[..., Any], *args: Any) -> Any:
+    """Return the node of a call on numbers, inserted before a node as a part of it, or the value if all are plain."""
+    if not any(isinstance(arg, torch.fx.Node) for arg in args):
+        return target(*args)
+    with node.graph.inserting_before(node):
+        made = node.graph.call_function(target, args)
+    made.meta = {**node.meta, "val": target(*map(metadata, args))}
+    return made
+
+
+def become(node: torch.fx.Node, made: torch.fx.Node, apart: Sequence[torch.fx.Node]) -> None:
+    """Make a node the call that a new node is; some users, set apart, use a copy of what it was. Its name stays."""
+    if apart:
+        with node.graph.inserting_before(node):
+            copy = node.graph.node_copy(node)
+        for user in apart:
+            user.replace_input_with(node, copy)
+    node.target, node.args = made.target, made.args
+    node.graph.erase_node(made)
 
 
 def _describe(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:

@@ -35,9 +35,14 @@ def assertions(graph: torch.fx.Graph, source: Source) -> list[Formula]:
             condition = _operand(node.args[0], values)
             found += [condition] if isinstance(condition, Formula) else []
         elif node.op in {"placeholder", "call_function"}:
-            meaning = _MEANINGS.get(node.target)
-            values[node] = source(node) if meaning is None else _applied(meaning, node.args, values)
+            values[node] = value_of(node, values) if node.target in _MEANINGS else source(node)
     return found
+
+
+def value_of(node: torch.fx.Node, values: Mapping[torch.fx.Node, Value]) -> Value:
+    """Return the value of a node, given those of its operands."""
+    meaning = _MEANINGS.get(node.target)
+    return None if meaning is None else _applied(meaning, node.args, values)
 
 
 def _applied(meaning: Callable[..., Value], args: tuple[Any, ...], values: Mapping[torch.fx.Node, Value]) -> Value:

@@ -59,15 +59,18 @@ def close_trace(
     enforced: Iterable[Formula],
     names: Mapping[str, str],
     taken_apart: Callable[[], Facts],
-) -> None:
+) -> Facts:
     """End the trace: from now on, compilers ask, for every input of the program and not only the trace's region.
 
     Compilers are told what the solver knows about sizes on that domain. `taken_apart` is a method of what holds the
     program, so the ShapeEnv must not hold it.
+
+    Returns:
+        The facts that hold for every input of the program.
     """
     env = env_of(program)
     if env is None:  # there is nothing to ask
-        return
+        return Facts(enforced)
     env.trial = closed(env.trial, enforced, names, functools.partial(_asked, weakref.WeakMethod(taken_apart)))
     env.rounded = {}
     refine = functools.partial(_refine_range, env)
@@ -76,6 +79,7 @@ def close_trace(
     known = KnownSizes(env, refine)
     env.operators.known_sizes = known
     env.keep_written(known.has_written)
+    return env.trial.facts
 
 
 def _asked(taken_apart: weakref.WeakMethod[Callable[[], Facts]]) -> Facts:

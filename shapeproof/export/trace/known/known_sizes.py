@@ -39,7 +39,7 @@ from shapeproof.solver.facts import Facts
 if TYPE_CHECKING:
     from shapeproof.export.trace.size_symbols import SizeSymbols
 
-_QUESTION = Budget(rlimit=200_000, exhaustion_points=2**14, work=2**17)
+QUESTION = Budget(rlimit=200_000, exhaustion_points=2**14, work=2**17)
 """The budget of one question about a size: an improvement, not a required proof."""
 
 
@@ -53,7 +53,7 @@ class KnownSizes:
 
     def __init__(self, env: SizeSymbols, refine: Callable[[sympy.Symbol], None]) -> None:
         self._env = env
-        self._facts = env.trial.facts.within(_QUESTION)
+        self._facts = env.trial.facts.within(QUESTION)
         self._refine = refine
         self._known: dict[sympy.Expr, sympy.Expr] = {}
         self._written: set[sympy.Expr] = set()
@@ -171,7 +171,7 @@ def proved_bounds(term: Term, facts: Facts) -> Interval:
     """Return bounds of a size that hold wherever the facts hold, as tight as an inexpensive proof gives."""
     bounds = facts.known.bounds(facts.reduce(term))
     if bounds.upper is None:
-        least = least_upper_bound(term, facts.within(_QUESTION))
+        least = least_upper_bound(term, facts.within(QUESTION))
         return Interval(bounds.lower, least if isinstance(least, int) else None)
     return bounds
 
