@@ -38,6 +38,7 @@ class Learned:
     Attributes:
         split: whether one program was found not to serve all that was seen.
         declared: whether there are programs of the declared domain.
+        restless: how many calls changed state that the model may read.
         failed: the sizes for which no attempt gave a program.
         said: the reason for the last of them.
     """
@@ -45,6 +46,7 @@ class Learned:
     seen: Seen
     split: bool = False
     declared: bool = False
+    restless: int = 0
     failed: set[tuple[int, ...]] = field(default_factory=set)
     said: str = ""
 
@@ -137,15 +139,15 @@ class Exporter:
     def _check(
         self, args: Args, kwargs: dict[str, Any], shapes: Any, constraints: Sequence[str], branches: str = "error"
     ) -> Report:
-        with _no_random_numbers():
+        with no_random_numbers():
             return check(
                 self._model, args, kwargs, dynamic_shapes=shapes, constraints=tuple(constraints), branches=branches
             )
 
 
 @contextlib.contextmanager
-def _no_random_numbers() -> Iterator[None]:
-    """Restore the generators of Python and NumPy after a trace.
+def no_random_numbers() -> Iterator[None]:
+    """Restore the generators of Python and NumPy after a trace or a rehearsal.
 
     Raises:
         UsageError: the model draws from them; a program would keep what it drew in the trace.

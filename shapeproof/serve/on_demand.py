@@ -9,6 +9,7 @@ No program is ever run outside of its proved domain: what cannot be read, or is 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Sequence
@@ -30,7 +31,7 @@ from shapeproof.files import write_whole
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call
 from shapeproof.serve.archive import regions_of
-from shapeproof.serve.attempts import Exporter, Learned
+from shapeproof.serve.attempts import Exporter, Learned, no_random_numbers
 from shapeproof.serve.calling.backends import Backend, Run, resolved
 from shapeproof.serve.calling.calls import Request, Unreadable, read
 from shapeproof.serve.calling.gate import gate
@@ -215,7 +216,7 @@ class Served:
                 program = self._find(args, kwargs) or self._made_for(args, kwargs)
         gate.enter()
         try:
-            return program.run(*args, **kwargs) if program else self._state.run(args, kwargs)
+            return program.run(*args, **kwargs) if program else self.model(*args, **kwargs)
         finally:
             gate.leave()
 
@@ -273,9 +274,12 @@ class Served:
         """Return the reason not to trace for a call; empty if the call is traced."""
         if self.programs and self._otherwise != "trace":
             return f"nothing is traced under otherwise={self._otherwise!r}"
+        if self._state.unreadable:
+            return f"the state of `{self._state.unreadable}` cannot be read"
         if self._backend.keeps_weights and torch.is_grad_enabled():
             return "its backend gives no gradients: call it under torch.no_grad()"
-        if tuple(request.sizes) in learned.failed or len(learned.failed) >= MOST_FAILED:
+        given_up = max(len(learned.failed), learned.restless) >= MOST_FAILED
+        if given_up or tuple(request.sizes) in learned.failed:
             return learned.said
         alike = (each for each in self.programs if each.key == request.key)
         if len(self.programs) >= self._at_most and not any(each.is_static for each in alike):
@@ -300,6 +304,11 @@ class Served:
 
     def _exported(self, request: Request, learned: Learned) -> tuple[Program | None, str]:
         """Export and keep a program for a call; if there is none, return the reason."""
+        read = self._rehearse(request)
+        if read:
+            learned.restless += 1
+            learned.said = f"the model changes `{read}` when it runs, and may read it"
+            return None, learned.said
         self.traced += 1
         exported, declared, said = self._exporter.export(request.args, request.kwargs, learned)
         said = said or _unfit(exported)
@@ -315,6 +324,13 @@ class Served:
         learned.failed.add(tuple(request.sizes))
         learned.said = said or "the domain of its program cannot be told by sizes"
         return None, learned.said
+
+    def _rehearse(self, request: Request) -> str:
+        """Return the path of state that the model changes when it runs and may read; empty if there is none."""
+        read = ""
+        with contextlib.suppress(UsageError), no_random_numbers():  # an export says what is wrong with such numbers
+            read = self._state.rehearse(request.args, request.kwargs)
+        return read
 
     def _program(self, exported: VerifiedProgram, request: Request, *, declared: bool) -> Program | None:
         """Return a program that is ready to run; None if sizes alone do not decide its domain."""

@@ -1,4 +1,4 @@
-"""The contents of a torch.nn.Module, as torch stores them, and the contents of its other attributes."""
+"""The contents of a torch.nn.Module, as torch stores them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from shapeproof.export.limits import HELD
-
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
-
-def registered(modules: Iterable[torch.nn.Module]) -> list[tuple[dict[str, Any], str]]:
-    """Return each parameter, buffer and submodule, as the dict that holds it and its name there."""
-    return [
-        (held, name)
-        for module in modules
-        for held in (module._parameters, module._buffers, module._modules)
-        for name in held
-    ]
 
 
 def elements_held(module: torch.nn.Module) -> int:
@@ -102,48 +91,34 @@ def _refused(error: Exception) -> Any:
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     torch.nn.modules.module._global_forward_hooks,
     torch.nn.modules.module._global_forward_pre_hooks,
+    torch.nn.modules.module._global_backward_hooks,
+    torch.nn.modules.module._global_backward_pre_hooks,
 )
 """The hooks that every module's call runs."""
 
+NOT_OF_FORWARD = frozenset(
+    {
+        "training",
+        "_is_full_backward_hook",
+        "_non_persistent_buffers_set",
+        "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+    }
+)
+"""The mode of a module, and its attributes that saving and loading read."""
 
-def parts(module: torch.nn.Module) -> tuple[dict[Any, Any], ...]:
-    """Return the dicts of a module whose length changes when a part or a hook is added or removed."""
-    held = (module._parameters, module._buffers, module._modules)
-    return (*held, module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
-
-
-_OWN = frozenset(vars(torch.nn.Module()))
-_PLAIN = (bool, int, float, complex, str, type(None), torch.Tensor)
-
-
-def attributes(modules: Iterable[torch.nn.Module]) -> Iterator[tuple[Any, list[Any]]]:
-    """What holds plain values and tensors in the attributes of modules, each with its keys of such.
-
-    Lists, dicts, tuples and what objects of classes written in Python hold are walked; `registered` has the parts.
-    """
-    pending: list[Any] = [vars(module) for module in modules]
-    roots = set(map(id, pending))
-    met = set(roots)
-    while pending:
-        held = pending.pop()
-        own = _OWN if id(held) in roots else ()
-        keys = [*range(len(held))] if isinstance(held, list | tuple) else [key for key in held if key not in own]
-        keys = keys if len(keys) <= HELD else []
-        yield held, [key for key in keys if isinstance(held[key], _PLAIN)]
-        for inner in (_inside(held[key]) for key in keys):
-            if inner is not None and id(inner) not in met:
-                met.add(id(inner))
-                pending.append(inner)
+KNOWN_BY_IDENTITY = (
+    *(torch.dtype, torch.layout, torch.memory_format, torch.finfo, torch.iinfo),
+    *(torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch.fx.Graph),
+)
+"""Classes of torch's whose objects stay as they are; a module of a graph is compiled anew where the graph changes."""
 
 
-def _inside(value: Any) -> Any:
-    """The container in which a value keeps what it holds; None where it is none."""
-    if isinstance(value, list | dict | tuple):
-        return value
-    if isinstance(value, torch.nn.Module | torch.Tensor | type) or callable(value):
-        return None
-    held = getattr(value, "__dict__", None)
-    return held if type(held) is dict else None
+def registered(module: torch.nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the dicts that hold the parameters and buffers of a module."""
+    return module._parameters, module._buffers
 
 
 def module_around(

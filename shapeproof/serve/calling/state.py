@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.modules import GLOBAL_HOOKS, parts, registered
 from shapeproof.export.shim.process.default_device import default_device
-from shapeproof.serve.calling.attributes import Attributes
+from shapeproof.serve.calling.reach import Reach
+from shapeproof.serve.calling.rehearsal import own_changes
+from shapeproof.serve.calling.snapshot import Snapshot
 
 _DTYPE, _DEVICE, _SHAPE, _REQUIRES_GRAD, _TRAINING = map(
     operator.attrgetter, ("dtype", "device", "shape", "requires_grad", "training")
@@ -38,48 +39,36 @@ class ModelState:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
-        self._attributes = Attributes(())
+        self._own: frozenset[str] = frozenset()
         self._take()
 
     def read(self) -> bool:
-        """Record the current tensors and modules; return True if they are like the previous ones."""
-        before = self._likeness()
+        """Record the present state; return True if it is like the previous one."""
+        before = self._reach
         self._take()
-        return before == self._likeness()
-
-    def _likeness(self) -> list[Any]:
-        """Return what programs depend on: the modules themselves, and everything about each tensor but its data."""
-        first = {id(each): place for place, each in reversed(list(enumerate(self._held)))}
-        shared = [first[id(each)] for each in self._held]
-        looks = [_looks(each) if isinstance(each, torch.Tensor) else each for each in self._held]
-        return [*looks, *shared, *self._counted, *self._attributes.likeness()]
+        return before.looks == self._reach.looks
 
     def _take(self) -> None:
-        self._modules = list(self._model.modules())
-        found = registered(self._modules)
-        self._holders: list[dict[str, Any]] = [held for held, _ in found]
-        self._names = [name for _, name in found]
-        self._held = [held[name] for held, name in found]
-        self._tensors = [each for each in self._held if isinstance(each, torch.Tensor)]
-        self._parts = [*GLOBAL_HOOKS, *(each for module in self._modules for each in parts(module))]
-        self._counted = self._counts()
-        self._attributes.take(self._modules)
-
-    def _counts(self) -> list[int]:
-        """Return the number of parts and hooks of each module."""
-        return list(map(len, self._parts))
+        self._reach = Reach(self._model, self._own)
+        self._snapshot = Snapshot(self._reach)
+        self._modules, self._tensors = self._reach.modules, self._reach.tensors
 
     def is_current(self) -> bool:
-        """True if no tensor, module, part, hook or attribute was replaced, added or removed."""
-        try:
-            same = all(map(operator.is_, map(operator.getitem, self._holders, self._names), self._held))
-        except KeyError:
-            return False
-        return same and self._counts() == self._counted and self._attributes.is_current()
+        """True if nothing that the model's code can read was replaced, added or removed."""
+        return self._snapshot.is_current()
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the model itself."""
-        return self._attributes.leave_alone(lambda: self._model(*args, **kwargs))
+    def rehearse(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Ignore from now on the state that a call changes and does not read; return the path of such that it reads."""
+        own, read = own_changes(self._model, args, kwargs, Reach(self._model), self._own)
+        if own != self._own:
+            self._own = own
+            self._take()
+        return read
+
+    @property
+    def unreadable(self) -> str:
+        """The first value whose state cannot be read; empty if there is none."""
+        return self._reach.unreadable[0] if self._reach.unreadable else ""
 
     def modes(self) -> tuple[Hashable, ...]:
         """Return the modes that a trace depends on beside its inputs; MODES describes each."""
@@ -96,10 +85,6 @@ class ModelState:
             tuple(map(_REQUIRES_GRAD, self._tensors)),
             default_device(),
         )
-
-
-def _looks(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return tensor.shape, tensor.dtype, tensor.device, tensor.layout, tensor.stride()
 
 
 MODES = (

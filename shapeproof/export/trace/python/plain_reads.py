@@ -67,7 +67,7 @@ def attribute(value: Any, name: str) -> Any:
     Of a module, only what stands in its dict: its class may have properties (`torch.backends.cudnn`).
     """
     classes = type(value).__mro__ if type(value) is ModuleType else _plain_classes(value)
-    own = _own_names(value, classes)
+    own = own_names(value, classes)
     holder = next((vars(each) for each in classes if name in vars(each)), None)
     if (holder is None) is (name not in own):  # in neither of them, or in both
         raise EndError
@@ -92,7 +92,7 @@ def _plain_classes(value: Any) -> tuple[type, ...]:
     return classes
 
 
-def _own_names(value: Any, classes: tuple[type, ...]) -> Mapping[str, Any]:
+def own_names(value: Any, classes: tuple[type, ...]) -> Mapping[str, Any]:
     """Return the dict of an object.
 
     Raises:

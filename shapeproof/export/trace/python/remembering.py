@@ -7,6 +7,7 @@ attributes of the user's objects and classes, are restored; deeper contents are 
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -28,8 +29,8 @@ class Remembered:
     def container(self, value: Any) -> None:
         """Remember the contents of a value, if it is a container: the model may add to it."""
         kind = type(value)
-        if kind in {dict, set, list}:
-            refill = value.extend if kind is list else value.update
+        if kind in {dict, set, list, deque}:
+            refill = value.update if kind in {dict, set} else value.extend
             self._back.setdefault((id(value), ""), _restoring(value, kind(value), refill))
 
     def attributes(self, value: Any) -> None:

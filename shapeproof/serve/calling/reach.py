@@ -1,0 +1,398 @@
+"""Walks through everything that a model's code can read: attributes, classes, closures, globals.
+
+The walk starts at the model and at torch's global hooks. It enters containers, objects, and the functions, classes and
+modules of the user's files; of a global scope or a module it takes the names that these functions use. The code of
+torch, Python and installed libraries is taken as it is. The walk runs no code of the user's.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import io
+import logging
+import operator
+import sys
+import threading
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any, NamedTuple
+
+import torch
+
+from shapeproof.export.shim.modules import GLOBAL_HOOKS, KNOWN_BY_IDENTITY, NOT_OF_FORWARD, registered
+from shapeproof.export.source.frames import is_users_file
+from shapeproof.export.trace.python.plain_reads import EndError, own_names
+
+ABSENT = object()
+"""The value of an empty slot or cell."""
+PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
+"""The classes whose values are alike if their texts are."""
+_DICTS = {dict, OrderedDict, defaultdict, MappingProxyType}
+_CHANGING = {*_DICTS, list, set, deque}
+_ITERABLE = {*_CHANGING, tuple, torch.Size, frozenset}
+_READING = {"__iter__", "__len__", "__getitem__", "__contains__", "items", "keys", "values"}
+"""A container of a class that defines one of these is read otherwise than its items say."""
+_PARTS: dict[Any, tuple[str, ...]] = {
+    MethodType: ("__self__", "__func__"),
+    BuiltinFunctionType: ("__self__",),
+    functools.partial: ("func", "args", "keywords"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget",),
+    slice: ("start", "stop", "step"),
+    type(functools.cache(len)): ("__wrapped__",),
+}
+"""What objects of Python's own consist of. The results that a cache keeps are eager's, too."""
+_CODE = (FunctionType, staticmethod, classmethod, property, type(functools.cache(len)))
+_INERT = (*KNOWN_BY_IDENTITY, logging.Logger, io.IOBase, type(threading.Lock()), type(threading.RLock()))
+"""Classes whose objects are known by their identity: nothing that a model computes with is read from a log or a lock."""
+_FORGOTTEN = {"__annotations__", "__annotations_cache__", "__annotate_func__", "__doc__", "__dict__", "__weakref__"}
+"""Names of a class that no computation reads; Python sets some when they are asked for."""
+_DYNAMIC = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__", "eval", "exec", "globals"}
+"""A function that uses one of these names may read attributes by any name."""
+_LIBRARIES = {"torch", "shapeproof", *sys.stdlib_module_names}
+_HEAP = 1 << 9
+"""The flag of a class that can be changed."""
+MOST_ENTRIES = 2**17
+"""The most values that are compared at each call."""
+MOST_BYTES = 2**20
+"""The most bytes of one array that are compared at each call."""
+
+
+class Entry(NamedTuple):
+    """A value: the path of its holder, and how another value is put in its place; None if that cannot be done."""
+
+    value: Any
+    holder: str
+    put: Callable[[Any], None] | None
+
+
+class Namespace(NamedTuple):
+    """Values that are read by name or index. `whole`: a further name or index matters, too."""
+
+    held: Any
+    keys: tuple[Any, ...]
+    whole: bool
+
+
+class Reach:
+    """What the code of a model can read.
+
+    Attributes:
+        entries: every value, by its path.
+        looks: by the same paths, what programs depend on: the text of a plain value, the kind and size of a container,
+            the identity of a tensor. A parameter or buffer of the model looks like another of its kind and sizes.
+        unreadable: the paths of values whose state cannot be read.
+
+    >>> layer = torch.nn.Module()
+    >>> layer.scales = [1.0, 2.0]
+    >>> Reach(layer).looks["model.scales[1]"]
+    (<class 'float'>, '2.0')
+    """
+
+    def __init__(self, model: torch.nn.Module, ignored: Collection[str] = ()) -> None:
+        self._ignored = frozenset(ignored)
+        self.entries: dict[str, Entry] = {}
+        self.looks: dict[str, Any] = {}
+        self.unreadable: list[str] = []
+        self.modules: list[torch.nn.Module] = []
+        self.tensors: list[torch.Tensor] = []
+        self.namespaces: list[Namespace] = []
+        self.containers: list[tuple[Any, ...]] = []
+        self.fields: list[tuple[Callable[[Any], Any], Any]] = []
+        self.absent: list[tuple[dict[str, Any], str]] = []
+        self.memory: list[Any] = []
+        self.numbers: list[torch.Tensor] = []
+        self._registered = {id(held) for each in model.modules() for held in registered(each)}
+        self._shareable: set[str] = set()
+        self._met: dict[int, str] = {}
+        self._names = {"forward"}
+        self._waiting: dict[str, list[tuple[str, Entry]]] = {}
+        self._scopes: list[ModuleType] = []
+        self._globals: set[tuple[int, str]] = set()
+        self._pending = [(f"hooks[{index}]", Entry(each, "", None)) for index, each in enumerate(GLOBAL_HOOKS)]
+        self._pending.append(("model", Entry(model, "", None)))
+        while self._pending and len(self.entries) < MOST_ENTRIES:
+            self._meet(*self._pending.pop())
+        self.unreadable += [path for path, _ in self._pending[:1]]
+
+    def _meet(self, path: str, entry: Entry) -> None:
+        if path in self._ignored:
+            return
+        while path in self.entries:  # of two classes or scopes with one name
+            path += "'"
+        self.entries[path] = entry
+        self.looks[path] = self._look(path, entry.value)
+
+    def _push(self, path: str, value: Any, holder: str, put: Callable[[Any], None] | None = None) -> None:
+        self._pending.append((path, Entry(value, holder, put)))
+
+    def _look(self, path: str, value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
+        kind = type(value)
+        if kind in PLAIN:
+            return kind, repr(value)
+        known = self._met.setdefault(id(value), path)
+        if known != path:
+            return kind, known
+        if isinstance(value, torch.Tensor):
+            return self._tensor(path, value)
+        if isinstance(value, type):
+            return self._class(path, value)
+        if isinstance(value, ModuleType):
+            return self._module(value)
+        if isinstance(value, FunctionType):
+            return self._function(path, value)
+        if isinstance(value, _INERT):
+            return id(value)
+        return kind, self._contents(path, value, _base(kind)), self._attributes(path, value, kind)
+
+    def _contents(self, path: str, value: Any, base: Any) -> Any:
+        """Take what a value holds as an object of Python's own or of a library in C."""
+        if base in _ITERABLE:
+            return self._items(path, value, base)
+        for name in _PARTS.get(base, ()):
+            self._push(f"{path}.{name}", getattr(value, name), path)
+        if base is CellType:
+            return self._field(path, "cell_contents", CellType.cell_contents, value)
+        if base in {BuiltinFunctionType, torch.device}:
+            return id(value) if base is BuiltinFunctionType else str(value)
+        if base in {object, SimpleNamespace, *_PARTS}:
+            return None
+        return base.__repr__(value) if base in PLAIN else self._memory(path, value, base)
+
+    def _items(self, path: str, value: Any, base: Any) -> Any:
+        if any(_READING & vars(each).keys() for each in type(value).__mro__[: type(value).__mro__.index(base)]):
+            self.unreadable.append(path)
+        if base in _DICTS:
+            return self._of_dict(path, value, base)
+        items = list(base.__iter__(value))
+        paths = [f"{path}[{index}]" for index in range(len(items))]
+        for index, (inner, item) in enumerate(zip(paths, items, strict=True)):
+            put = functools.partial(operator.setitem, value, index) if base in {list, deque} else None
+            self._push(inner, item, path, put)
+        if base in _CHANGING:
+            self._compare(value, range(len(items)), paths, (value,))
+        return len(items)
+
+    def _of_dict(self, path: str, value: Any, base: Any) -> Any:
+        names = [repr(key) if type(key) in PLAIN else f"key {index}" for index, key in enumerate(value)]
+        paths = [f"{path}[{name}]" for name in names]
+        if id(value) in self._registered:
+            self._shareable.update(paths)
+        for inner, (key, item) in zip(paths, base.items(value), strict=True):
+            self._push(inner, item, path, functools.partial(operator.setitem, value, key))
+            self._push(f"{inner} key", key, path)
+        self._compare(value, tuple(value), paths, (value, base.values(value)))
+        return tuple(names)
+
+    def _compare(self, value: Any, keys: Sequence[Any], paths: Sequence[str], read: tuple[Any, ...]) -> None:
+        """Have the items of a container compared: all in order, or else those that are not ignored."""
+        if self._ignored.isdisjoint(paths):
+            self.containers.append(read)
+        else:
+            kept = tuple(key for key, path in zip(keys, paths, strict=True) if path not in self._ignored)
+            self.namespaces.append(Namespace(value, kept, whole=True))
+
+    def _memory(self, path: str, value: Any, base: Any) -> Any:
+        """Take the bytes of an array or a NumPy number; of other values in C, the text if they are hashed by value."""
+        try:
+            held = memoryview(value)
+        except (TypeError, ValueError, BufferError):
+            if base.__hash__ in {None, object.__hash__}:
+                self.unreadable.append(path)
+            return base.__repr__(value)
+        if held.nbytes > MOST_BYTES or "O" in held.format:
+            self.unreadable.append(path)
+            return None
+        self.memory.append(value)
+        return bytes_of(value)
+
+    def _attributes(self, path: str, value: Any, kind: type) -> Any:
+        """Take the class, the dict and the slots of an object whose class is written in Python."""
+        if not kind.__flags__ & _HEAP and kind is not SimpleNamespace:
+            return None
+        if kind.__flags__ & _HEAP:
+            self._push(f"class of {path}", kind, path)
+            self.fields.append((type, value))
+        if isinstance(value, torch.nn.Module):
+            self.modules.append(value)
+        slots = [(name, each) for cls in kind.__mro__ if cls.__flags__ & _HEAP for name, each in vars(cls).items()]
+        found = [self._field(path, *slot, value) for slot in slots if isinstance(slot[1], MemberDescriptorType)]
+        if not any("__dict__" in vars(each) for each in kind.__mro__):
+            return found
+        try:
+            return found, self._named(path, own_names(value, kind.__mro__), value)
+        except EndError:
+            self.unreadable.append(path)
+            return None
+
+    def _named(self, path: str, names: dict[str, Any], value: Any) -> frozenset[str]:
+        """Take the attributes in a dict; of a module those that its call reads."""
+        skipped = NOT_OF_FORWARD if isinstance(value, torch.nn.Module) else ()
+        own = [name for name in names if name not in skipped]
+        for name in own:
+            self._push(f"{path}.{name}", names[name], path, functools.partial(operator.setitem, names, name))
+        kept = tuple(name for name in own if f"{path}.{name}" not in self._ignored)
+        self.namespaces.append(Namespace(names, kept, whole=True))
+        return frozenset(own)
+
+    def _field(self, path: str, name: str, member: Any, value: Any) -> bool:
+        """Take a slot or a cell; return whether it is empty."""
+        inner = f"{path}.{name}"
+        found = _field_of(member, value)
+        if inner not in self._ignored:
+            empty = functools.partial(_field_of, member)
+            self.fields.append((empty if found is ABSENT else member.__get__, value))
+        if found is not ABSENT:
+            self._push(inner, found, path, functools.partial(member.__set__, value))
+        return found is ABSENT
+
+    def _tensor(self, path: str, value: torch.Tensor) -> Any:
+        """Take a tensor. A program may hold the number in a tensor of one element that is no parameter or buffer."""
+        self.tensors.append(value)
+        named = self._named(path, vars(value), value)
+        if path in self._shareable:
+            return value.shape, value.dtype, value.device, value.layout, value.stride(), named
+        if value.numel() == 1 and not value.is_meta:
+            self.numbers.append(value)
+        return id(value), number_of(value) if value.numel() == 1 and not value.is_meta else None, named
+
+    def _class(self, path: str, value: type) -> Any:
+        """Take what a class and its bases define, of the user's functions those whose names are used."""
+        if not value.__flags__ & _HEAP or value is torch.nn.Module:
+            return id(value)
+        for each in value.__bases__:
+            self._push(f"{each.__module__}.{each.__qualname__}", each, path)
+        names = [name for name in vars(value) if name not in _FORGOTTEN and f"{path}.{name}" not in self._ignored]
+        users = _is_users_module(value.__module__)
+        for name in names:
+            self._member(f"{path}.{name}", value, name, users=users)
+        self.namespaces.append(Namespace(vars(value), tuple(names), whole=True))
+        return id(value), frozenset(names)
+
+    def _member(self, path: str, cls: type, name: str, *, users: bool) -> None:
+        member = vars(cls)[name]
+        entry = Entry(member, path.rpartition('.')[0], functools.partial(_set_member, cls, name))
+        if not users:
+            self.looks[path] = repr(member) if type(member) in PLAIN else id(member)
+        elif not isinstance(member, _CODE) or name.startswith("__") or {name, *_DYNAMIC} & self._names:
+            self._pending.append((path, entry))
+        else:
+            self._waiting.setdefault(name, []).append((path, entry))
+
+    def _function(self, path: str, value: FunctionType) -> Any:
+        """Take what a function of the user's reads: defaults, closure, attributes, the globals that it names."""
+        code, scope = value.__code__, value.__globals__
+        if not (code.co_filename.startswith("<") or is_users_file(code.co_filename)):
+            return id(value)
+        for name in ("__defaults__", "__kwdefaults__", "__closure__"):
+            self._push(f"{path}.{name}", getattr(value, name), path)
+        for member in (FunctionType.__code__, FunctionType.__defaults__, FunctionType.__kwdefaults__):
+            self.fields.append((member.__get__, value))  # type: ignore[attr-defined]
+        used = _used(code)
+        for name in used.globals | (used.names & scope.keys() if "globals" in used.globals else set()):
+            self._global(scope, name)
+        self._use(used.names)
+        return code, self._named(path, vars(value), value)
+
+    def _global(self, scope: dict[str, Any], name: str) -> None:
+        path = f"{scope.get('__name__')}.{name}"
+        if (id(scope), name) in self._globals or path in self._ignored:
+            return
+        self._globals.add((id(scope), name))
+        if name in scope:
+            self.namespaces.append(Namespace(scope, (name,), whole=False))
+            self._push(path, scope[name], str(scope.get("__name__")), functools.partial(operator.setitem, scope, name))
+        else:
+            self.absent.append((scope, name))
+
+    def _module(self, value: ModuleType) -> Any:
+        """Take from a module of the user's the names that functions use."""
+        if _is_users_module(value.__name__):
+            self._scopes.append(value)
+            for name in self._names & vars(value).keys():
+                self._global(vars(value), name)
+        return id(value)
+
+    def _use(self, names: frozenset[str]) -> None:
+        """Note the names that a function uses: each may be meant of a class or of a module."""
+        new = names - self._names
+        self._names |= new
+        for name in list(self._waiting) if _DYNAMIC & new else new & self._waiting.keys():
+            self._pending += self._waiting.pop(name)
+        for scope in self._scopes:
+            for name in new & vars(scope).keys():
+                self._global(vars(scope), name)
+
+
+class _Used(NamedTuple):
+    globals: frozenset[str]
+    names: frozenset[str]
+
+
+@functools.cache
+def _used(code: CodeType) -> _Used:
+    """Return the global names that a function reads, and all names and texts in its code."""
+    steps = (step for each in _codes(code) for step in dis.get_instructions(each))
+    names = {name for each in _codes(code) for name in each.co_names}
+    texts = {text for each in _codes(code) for text in each.co_consts if isinstance(text, str)}
+    read = {step.argval for step in steps if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
+    return _Used(frozenset(read), frozenset(names | texts))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+@functools.cache
+def _base(kind: type) -> Any:
+    """Return the class in C that makes the objects of a class: `object` if all their state is in dicts and slots."""
+    for each in kind.__mro__:
+        made = each.__new__
+        if not each.__flags__ & _HEAP or (isinstance(made, BuiltinFunctionType) and made.__self__ is each):
+            return each
+    return object
+
+
+def _is_users_module(name: str) -> bool:
+    """True if a module of this name is the user's; one without a file is."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return name.partition(".")[0] not in _LIBRARIES and (file is None or is_users_file(file))
+
+
+def _set_member(cls: type, name: str, value: Any) -> None:
+    if vars(cls).get(name, ABSENT) is not value:
+        type.__setattr__(cls, name, value)
+
+
+def _field_of(member: Any, value: Any) -> Any:
+    try:
+        return member.__get__(value)
+    except (AttributeError, ValueError):
+        return ABSENT
+
+
+def bytes_of(value: Any) -> tuple[Any, ...]:
+    """Return the contents of an array: how it is read, and its bytes."""
+    held = memoryview(value)
+    return held.format, held.shape, held.tobytes()
+
+
+def number_of(value: torch.Tensor) -> str:
+    """Return the number in a tensor of one element, as a text: NaN is equal to itself."""
+    return repr(value.detach().tolist())
