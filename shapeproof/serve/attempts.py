@@ -69,15 +69,17 @@ class Exporter:
         return read_call((source, value) for source, _, value in binding.name_leaves(self._model, args, kwargs))
 
     def export(
-        self, args: Args, kwargs: dict[str, Any], learned: Learned
+        self, args: Args, kwargs: dict[str, Any], learned: Learned, *, static: bool
     ) -> tuple[tuple[VerifiedProgram, ...], bool, str]:
         """Return the programs for a call, whether the declared domain gave them, and the reason if there are none.
+
+        `static`: the program is to serve the sizes of this call alone.
 
         Raises:
             ConstraintViolation: what was declared is refuted.
             UsageError: it is invalid, or does not hold of the first call.
         """
-        if self._declared is not None and not learned.declared:
+        if self._declared is not None and not (learned.declared or static):
             try:
                 programs = self._of_declared(args, kwargs)
             except UsageError:
@@ -87,7 +89,7 @@ class Exporter:
             if programs:
                 learned.declared = self._could_be_meant = True
                 return programs, True, ""
-        found, said = self._inferred(args, kwargs, learned)
+        found, said = self._inferred(args, kwargs, learned, static=static)
         return found, False, said
 
     def _of_declared(self, args: Args, kwargs: dict[str, Any]) -> tuple[VerifiedProgram, ...]:
@@ -105,11 +107,11 @@ class Exporter:
         return _programs(report)
 
     def _inferred(
-        self, args: Args, kwargs: dict[str, Any], learned: Learned
+        self, args: Args, kwargs: dict[str, Any], learned: Learned, *, static: bool
     ) -> tuple[tuple[VerifiedProgram, ...], str]:
         """Return the programs of the first attempt that is proved, or else the reason."""
         said = ""
-        for attempt in self._attempts(args, kwargs, learned):
+        for attempt in self._attempts(args, kwargs, learned, static=static):
             try:
                 report = attempt()
             except Exception as error:  # noqa: BLE001 - whatever the model or torch raises, eager is there
@@ -120,9 +122,11 @@ class Exporter:
             said = report.status if not report.diagnostics else f"{report.status}: {report.diagnostics[0].message}"
         return (), said
 
-    def _attempts(self, args: Args, kwargs: dict[str, Any], learned: Learned) -> Iterator[Callable[[], Report]]:
+    def _attempts(
+        self, args: Args, kwargs: dict[str, Any], learned: Learned, *, static: bool
+    ) -> Iterator[Callable[[], Report]]:
         call = self.call(args, kwargs)
-        varied = spans(learned.seen, call.kind)
+        varied = {} if static else spans(learned.seen, call.kind)
         constraints = [each for each in self._constraints if parse_formula(each).symbols <= varied.keys()]
         if varied and not learned.split:
             yield lambda: self._all_seen(args, kwargs, learned, constraints)

@@ -310,7 +310,9 @@ class Served:
             learned.said = f"the model changes `{read}` when it runs, and may read it"
             return None, learned.said
         self.traced += 1
-        exported, declared, said = self._exporter.export(request.args, request.kwargs, learned)
+        exported, declared, said = self._exporter.export(
+            request.args, request.kwargs, learned, static=self._state.is_restless
+        )
         said = said or _unfit(exported)
         made = [] if said else [self._program(each, request, declared=declared) for each in exported]
         new = [each for each in made if each is not None]

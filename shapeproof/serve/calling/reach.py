@@ -14,8 +14,9 @@ import logging
 import operator
 import sys
 import threading
+import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -40,8 +41,9 @@ ABSENT = object()
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 """The classes whose values are alike if their texts are."""
 _DICTS = {dict, OrderedDict, defaultdict, MappingProxyType}
-_CHANGING = {*_DICTS, list, set, deque}
-_ITERABLE = {*_CHANGING, tuple, torch.Size, frozenset}
+CHANGING = {*_DICTS, list, set, deque}
+"""The containers whose items may be replaced."""
+_ITERABLE = {*CHANGING, tuple, torch.Size, frozenset}
 _READING = {"__iter__", "__len__", "__getitem__", "__contains__", "items", "keys", "values"}
 """A container of a class that defines one of these is read otherwise than its items say."""
 _PARTS: dict[Any, tuple[str, ...]] = {
@@ -57,9 +59,10 @@ _PARTS: dict[Any, tuple[str, ...]] = {
 """What objects of Python's own consist of. The results that a cache keeps are eager's, too."""
 _CODE = (FunctionType, staticmethod, classmethod, property, type(functools.cache(len)))
 _INERT = (*KNOWN_BY_IDENTITY, logging.Logger, io.IOBase, type(threading.Lock()), type(threading.RLock()))
-"""Classes whose objects are known by their identity: nothing that a model computes with is read from a log or a lock."""
+"""Classes of objects that are known by their identity. A model computes with nothing that it reads of a log or lock."""
 _FORGOTTEN = {"__annotations__", "__annotations_cache__", "__annotate_func__", "__doc__", "__dict__", "__weakref__"}
 """Names of a class that no computation reads; Python sets some when they are asked for."""
+_DEFAULTS = ("__defaults__", "__kwdefaults__")
 _DYNAMIC = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__", "eval", "exec", "globals"}
 """A function that uses one of these names may read attributes by any name."""
 _LIBRARIES = {"torch", "shapeproof", *sys.stdlib_module_names}
@@ -139,8 +142,8 @@ class Reach:
     def _push(self, path: str, value: Any, holder: str, put: Callable[[Any], None] | None = None) -> None:
         self._pending.append((path, Entry(value, holder, put)))
 
-    def _look(self, path: str, value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
-        kind = type(value)
+    def _look(self, path: str, value: Any) -> Any:
+        kind: Any = type(value)
         if kind in PLAIN:
             return kind, repr(value)
         known = self._met.setdefault(id(value), path)
@@ -164,6 +167,8 @@ class Reach:
             return self._items(path, value, base)
         for name in _PARTS.get(base, ()):
             self._push(f"{path}.{name}", getattr(value, name), path)
+        if isinstance(value, weakref.ReferenceType):
+            self._push(f"{path}()", value(), path)
         if base is CellType:
             return self._field(path, "cell_contents", CellType.cell_contents, value)
         if base in {BuiltinFunctionType, torch.device}:
@@ -182,7 +187,7 @@ class Reach:
         for index, (inner, item) in enumerate(zip(paths, items, strict=True)):
             put = functools.partial(operator.setitem, value, index) if base in {list, deque} else None
             self._push(inner, item, path, put)
-        if base in _CHANGING:
+        if base in CHANGING:
             self._compare(value, range(len(items)), paths, (value,))
         return len(items)
 
@@ -224,7 +229,7 @@ class Reach:
         if not kind.__flags__ & _HEAP and kind is not SimpleNamespace:
             return None
         if kind.__flags__ & _HEAP:
-            self._push(f"class of {path}", kind, path)
+            self._push(f"{kind.__module__}.{kind.__qualname__}", kind, path)
             self.fields.append((type, value))
         if isinstance(value, torch.nn.Module):
             self.modules.append(value)
@@ -238,7 +243,7 @@ class Reach:
             self.unreadable.append(path)
             return None
 
-    def _named(self, path: str, names: dict[str, Any], value: Any) -> frozenset[str]:
+    def _named(self, path: str, names: Mapping[str, Any], value: Any) -> frozenset[str]:
         """Take the attributes in a dict; of a module those that its call reads."""
         skipped = NOT_OF_FORWARD if isinstance(value, torch.nn.Module) else ()
         own = [name for name in names if name not in skipped]
@@ -261,13 +266,18 @@ class Reach:
 
     def _tensor(self, path: str, value: torch.Tensor) -> Any:
         """Take a tensor. A program may hold the number in a tensor of one element that is no parameter or buffer."""
-        self.tensors.append(value)
         named = self._named(path, vars(value), value)
+        if torch.nn.parameter.is_lazy(value):
+            self.unreadable.append(path)
+            return id(value)
+        self.tensors.append(value)
+        dense = value.layout is torch.strided
         if path in self._shareable:
-            return value.shape, value.dtype, value.device, value.layout, value.stride(), named
-        if value.numel() == 1 and not value.is_meta:
-            self.numbers.append(value)
-        return id(value), number_of(value) if value.numel() == 1 and not value.is_meta else None, named
+            return value.shape, value.dtype, value.device, value.layout, dense and value.stride(), named
+        if not dense or value.is_meta or value.numel() != 1:
+            return id(value), named
+        self.numbers.append(value)
+        return id(value), named, number_of(value)
 
     def _class(self, path: str, value: type) -> Any:
         """Take what a class and its bases define, of the user's functions those whose names are used."""
@@ -284,7 +294,7 @@ class Reach:
 
     def _member(self, path: str, cls: type, name: str, *, users: bool) -> None:
         member = vars(cls)[name]
-        entry = Entry(member, path.rpartition('.')[0], functools.partial(_set_member, cls, name))
+        entry = Entry(member, path.rpartition(".")[0], functools.partial(_set_member, cls, name))
         if not users:
             self.looks[path] = repr(member) if type(member) in PLAIN else id(member)
         elif not isinstance(member, _CODE) or name.startswith("__") or {name, *_DYNAMIC} & self._names:
@@ -297,10 +307,9 @@ class Reach:
         code, scope = value.__code__, value.__globals__
         if not (code.co_filename.startswith("<") or is_users_file(code.co_filename)):
             return id(value)
-        for name in ("__defaults__", "__kwdefaults__", "__closure__"):
+        for name in (*_DEFAULTS, "__closure__"):
             self._push(f"{path}.{name}", getattr(value, name), path)
-        for member in (FunctionType.__code__, FunctionType.__defaults__, FunctionType.__kwdefaults__):
-            self.fields.append((member.__get__, value))  # type: ignore[attr-defined]
+        self.fields += [(vars(FunctionType)[name].__get__, value) for name in ("__code__", *_DEFAULTS)]
         used = _used(code)
         for name in used.globals | (used.names & scope.keys() if "globals" in used.globals else set()):
             self._global(scope, name)
@@ -360,7 +369,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 @functools.cache
-def _base(kind: type) -> Any:
+def _base(kind: Any) -> Any:
     """Return the class in C that makes the objects of a class: `object` if all their state is in dicts and slots."""
     for each in kind.__mro__:
         made = each.__new__

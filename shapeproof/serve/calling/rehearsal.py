@@ -1,14 +1,15 @@
 """Finds the state that a model changes itself when it runs, and whether the model reads what it changed.
 
-The model is run on a copy. If it changed state, such as a counter, it is run again with that state replaced by an object
-that can be computed with and be written to, and fails at everything else. If the run succeeds, no result depends on
-the state, and programs need not follow it. Globals, closures and classes, which a copy shares, are restored.
+The model is run on a copy. If it changes state, such as a counter, it is run again with that state replaced by an
+object that can be computed with and be written to, and fails at everything else. If the run succeeds, no result depends
+on the state, and programs need not follow it. Globals, closures and classes, which a copy shares, are restored.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -19,17 +20,20 @@ from shapeproof.export.explore.beside_eager.replay import outcome
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.trace.python.remembering import Remembered
-from shapeproof.serve.calling.reach import ABSENT, PLAIN, Entry, Reach
+from shapeproof.serve.calling.reach import ABSENT, CHANGING, PLAIN, Entry, Reach
 
 _NEVER = (None, True, False, ABSENT)
 """Code tells these from others without an operation of theirs: `is None`, `hasattr`."""
 
 
 class _Unread:
-    """Stands for state that a run may compute and write, and must not read; it says that it is of the state's class."""
+    """Stands for state that a run may compute and write, and must not read.
+
+    It says that it is a number, a text or a container, if the state is; torch would take it for a tensor.
+    """
 
     def __init__(self, kind: type) -> None:
-        self._kind = kind
+        self._kind = kind if kind in PLAIN or kind in CHANGING else _Unread
 
     def _same(self, *_: Any) -> _Unread:
         return self
@@ -37,7 +41,7 @@ class _Unread:
     def _nothing(self, *_: Any, **__: Any) -> None:
         pass
 
-    @property
+    @property  # type: ignore[misc]  # `isinstance` reads it of the object
     def __class__(self) -> Any:
         return self._kind
 
@@ -73,15 +77,12 @@ def own_changes(
             return known, ""
         after = Reach(copy)
         changed = _changed(before, after)
-        places = [*_places(after, changed | known)]
-        values = {each: (before.entries.get(each), after.entries.get(each)) for each in changed}
-        told = [path for path, pair in values.items() if any(_is_told(each) for each in pair)]
-        fixed = [path for path, entry in places if entry.put is None]
-        if told or fixed:
-            return known, (told + fixed)[0]
-        if places and not _succeeds(copy, args, kwargs, places):
-            return known, places[0][0]
-        return known | {path for path, _ in places}, ""
+        paths = _with_aliases(after, _with_aliases(reach, changed | known))  # a closure is not copied
+        places = [after.entries[path] for path in sorted(paths & after.entries.keys())]
+        told = any(_is_told(each.entries.get(path)) for path in changed for each in (before, after))
+        if places and (told or not _succeeds(copy, args, kwargs, places)):
+            return known, min(changed or known)
+        return known | paths, ""
 
 
 def _run(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
@@ -90,41 +91,49 @@ def _run(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return outcome(model, own, named)
 
 
-def _succeeds(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], places: list[tuple[str, Entry]]
-) -> bool:
+def _succeeds(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], places: list[Entry]) -> bool:
     """True if a run succeeds, and returns nothing of it, while these places hold what cannot be read."""
     try:
-        for _, entry in places:
-            entry.put(_Unread(type(entry.value)))  # type: ignore[misc]  # each has one
+        for entry in places:
+            if entry.put is None:
+                return False
+            entry.put(_Unread(type(entry.value)))
         result, error = _run(model, args, kwargs)
         return error is None and not any(type(each) is _Unread for each in leaves(result))
     except Exception:  # noqa: BLE001 - it cannot be put there
         return False
     finally:
-        with contextlib.suppress(Exception):
-            for _, entry in places:
-                entry.put(entry.value)  # type: ignore[misc]
+        for entry in places:
+            _put_back(entry)
 
 
 def _changed(before: Reach, after: Reach) -> set[str]:
-    """Return the paths of what differs, each the outermost."""
+    """Return the paths of what differs: of each the outermost, and of an item of a tuple the place of the tuple."""
     both = before.looks.keys() | after.looks.keys()
     paths = {path for path in both if before.looks.get(path, ABSENT) != after.looks.get(path, ABSENT)}
     found = {**before.entries, **after.entries}
-    return {path for path in paths if path not in found or found[path].holder not in paths}
+    outer = {path for path in paths if path not in found or found[path].holder not in paths}
+    return {_placed(found, path) for path in outer}
 
 
-def _places(reach: Reach, paths: set[str] | frozenset[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield every place that holds the value at one of the paths; a plain value has one place."""
-    held = {id(reach.entries[path].value) for path in paths & reach.entries.keys() if not _is_plain(reach, path)}
-    for path, entry in reach.entries.items():
-        if path in paths or id(entry.value) in held:
-            yield path, entry
+def _placed(entries: dict[str, Entry], path: str) -> str:
+    """Return the path of the innermost value around one in whose place another can be put."""
+    while path in entries and entries[path].put is None and entries[path].holder:
+        path = entries[path].holder
+    return path
 
 
-def _is_plain(reach: Reach, path: str) -> bool:
-    return type(reach.entries[path].value) in PLAIN
+def _with_aliases(reach: Reach, paths: AbstractSet[str]) -> set[str]:
+    """Return these paths, and all others of what they hold, except for plain values."""
+    values = [reach.entries[path].value for path in paths & reach.entries.keys()]
+    held = {id(each) for each in values if type(each) not in PLAIN}
+    return {*paths, *(path for path, entry in reach.entries.items() if id(entry.value) in held)}
+
+
+def _put_back(entry: Entry) -> None:
+    if entry.put is not None:
+        with contextlib.suppress(Exception):  # it cannot be changed
+            entry.put(entry.value)
 
 
 def _is_told(entry: Entry | None) -> bool:
@@ -146,9 +155,7 @@ def _restored(reach: Reach, copy: torch.nn.Module) -> Iterator[None]:
     finally:
         remembered.bring_back()
         for entry in reach.entries.values():
-            if entry.put is not None:
-                with contextlib.suppress(TypeError, AttributeError):  # it cannot be changed
-                    entry.put(entry.value)
+            _put_back(entry)
         for scope, name in reach.absent:
             scope.pop(name, None)
         with torch.no_grad():

@@ -40,6 +40,7 @@ class ModelState:
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
         self._own: frozenset[str] = frozenset()
+        self._read: set[str] = set()
         self._take()
 
     def read(self) -> bool:
@@ -58,12 +59,18 @@ class ModelState:
         return self._snapshot.is_current()
 
     def rehearse(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Ignore from now on the state that a call changes and does not read; return the path of such that it reads."""
+        """Ignore from now on the state that a call changes and does not read; return the path of what it may read."""
         own, read = own_changes(self._model, args, kwargs, Reach(self._model), self._own)
+        self._read |= {read} if read else set()
         if own != self._own:
             self._own = own
             self._take()
         return read
+
+    @property
+    def is_restless(self) -> bool:
+        """True if a call changed state that the model may read: a call of another size might do so again."""
+        return not self._read <= self._own
 
     @property
     def unreadable(self) -> str:

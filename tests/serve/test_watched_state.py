@@ -1,0 +1,614 @@
+"""A served model does what eager does after anything that its code reads was replaced or changed."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import enum
+import functools
+import itertools
+import types
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from shapeproof.serve import compile as served
+from shapeproof.serve.calling.reach import Reach
+from shapeproof.serve.calling.rehearsal import own_changes
+from shapeproof.serve.calling.snapshot import Snapshot
+from shapeproof.serve.calling.state import ModelState
+from tests.export.random_programs import few
+
+SCALE, COUNT, SHIFT, NUMBER, TABLE = 2.0, 0, torch.ones(2), torch.tensor([2.0]), {"a": [2.0]}
+
+
+def put_global(name, value):
+    globals()[name] = value
+
+
+@pytest.fixture(autouse=True)
+def globals_are_restored():
+    names = ("SCALE", "COUNT", "SHIFT", "NUMBER", "TABLE", "scaled", "times")
+    before = {name: copy.deepcopy(globals()[name]) for name in names}
+    classes = {name: vars(Scales)[name] for name in ("factor", "times")}
+    yield
+    globals().update(before)
+    for name, value in classes.items():
+        setattr(Scales, name, value)
+
+
+def scaled(x):
+    return x * SCALE
+
+
+class Scales:
+    factor = 2.0
+
+    def __init__(self):
+        self.own = 2.0
+
+    def times(self, x):
+        return x * self.factor * self.own
+
+    @property
+    def of_global(self):
+        return SCALE
+
+    def __getattr__(self, name):
+        if name == "looked_up":
+            return TABLE["a"][0]
+        raise AttributeError(name)
+
+
+times = Scales()
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    s: float
+
+
+class Letter(enum.Enum):
+    A = 2.0
+    B = 3.0
+
+
+class Slots:
+    __slots__ = ("s",)
+
+    def __init__(self, s):
+        self.s = s
+
+
+class Mode(nn.Module):
+    def forward(self, x):
+        return x * 2 if self.training else x * 3
+
+
+def model_of(use, value=None):
+    """A model of a class of its own, which keeps a value and uses it."""
+
+    class Model(nn.Module):
+        by_class = 2.0
+
+        def __init__(self):
+            super().__init__()
+            self.v, self.inner = value, nn.Identity()
+
+        def forward(self, x):
+            return use(self, x)
+
+        def helper(self, x):
+            return x * 2
+
+    return Model()
+
+
+def first(self, x):
+    return x * self.v[0]
+
+
+def field(self, x):
+    return x * self.v.s
+
+
+def call(self, x):
+    return self.v(x)
+
+
+def replacing(new):
+    return lambda model: setattr(model, "v", new)
+
+
+REPLACED = {
+    "list": (first, [2.0], [3.0]),
+    "tuple": (first, (2.0,), (3.0,)),
+    "dict": (first, {0: 2.0}, {0: 3.0}),
+    "object": (field, types.SimpleNamespace(s=2.0), types.SimpleNamespace(s=3.0)),
+    "frozen dataclass": (field, Frozen(2.0), Frozen(3.0)),
+    "enum": (lambda self, x: x * self.v.value, Letter.A, Letter.B),
+    "function": (call, torch.relu, torch.neg),
+    "lambda": (call, lambda x: x * 2, lambda x: x * 3),
+    "partial": (call, functools.partial(torch.mul, other=2), functools.partial(torch.mul, other=3)),
+    "dtype": (lambda self, x: x.to(self.v), torch.float64, torch.float16),
+    "size": (lambda self, x: x.sum() + torch.ones(self.v), torch.Size([2]), torch.Size([3])),
+    "slice": (lambda self, x: x[self.v], slice(0, 2), slice(1, 2)),
+    "range": (lambda self, x: x * len(self.v), range(2), range(3)),
+    "bytes": (first, b"\2", b"\3"),
+    "frozenset": (lambda self, x: x * (2 if "a" in self.v else 3), frozenset("a"), frozenset("b")),
+    "numpy number": (lambda self, x: x * float(self.v), np.float32(2), np.float32(3)),
+    "names": (lambda self, x: getattr(torch, self.v[0])(x), ["relu"], ["neg"]),
+    "deque": (first, collections.deque([2.0]), collections.deque([3.0])),
+    "class": (lambda self, x: x * self.v(2.0).s, Frozen, lambda s: Frozen(s + 1)),
+    "float": (lambda self, x: x * self.v, 2.0, 3.0),
+    "zero": (lambda self, x: x.sign() / self.v, 0.0, -0.0),
+    "bool": (lambda self, x: x * self.v, 1, 1.0),
+}
+
+
+def setting(key, value=3.0):
+    return lambda model: model.v.__setitem__(key, value)
+
+
+CHANGED = {
+    "numpy array": (lambda self, x: x * float(self.v[0]), lambda: np.array([2.0]), setting(0)),
+    "numpy scalar array": (lambda self, x: x * float(self.v), lambda: np.array(2.0), lambda model: model.v.fill(3.0)),
+    "numpy objects": (first, lambda: np.array([2.0], dtype=object), setting(0)),
+    "bytearray": (first, lambda: bytearray(b"\2"), setting(0, 3)),
+    "set": (lambda self, x: x * (2 if "a" in self.v else 3), lambda: {"a"}, lambda model: model.v.clear()),
+    "slots": (field, lambda: Slots(2.0), lambda model: setattr(model.v, "s", 3.0)),
+    "a list in a dict in slots": (
+        lambda self, x: x * self.v.s["a"][0],
+        lambda: Slots({"a": [2.0]}),
+        lambda model: model.v.s["a"].__setitem__(0, 3.0),
+    ),
+    "a member of an enum": (lambda self, x: x * self.v.z, lambda: marked(2.0), lambda model: setattr(model.v, "z", 3)),
+    "the order of a dict": (
+        lambda self, x: functools.reduce(lambda a, b: a * 2 + b, self.v.values(), x),
+        lambda: {"a": 1.0, "b": 2.0},
+        lambda model: setting("a", model.v.pop("a"))(model),
+    ),
+    "the order of an OrderedDict": (
+        lambda self, x: functools.reduce(lambda a, b: a * 2 + b, self.v.values(), x),
+        lambda: collections.OrderedDict(a=1.0, b=2.0),
+        lambda model: model.v.move_to_end("a"),
+    ),
+    "a defaultdict": (
+        lambda self, x: x * self.v["k"],
+        lambda: collections.defaultdict(lambda: 2.0, k=1.0),
+        setting("k"),
+    ),
+    "keywords of a partial": (
+        call,
+        lambda: functools.partial(torch.mul, other=2),
+        lambda model: model.v.keywords.update(other=3),
+    ),
+    "the object of a bound method": (call, lambda: Scales().times, lambda model: setattr(model.v.__self__, "own", 3.0)),
+    "the class of a bound method": (call, lambda: Scales().times, lambda _: setattr(Scales, "factor", 3.0)),
+    "a method of a class": (call, lambda: Scales().times, lambda _: setattr(Scales, "times", lambda _, x: x * 9)),
+    "a property's global": (
+        lambda self, x: x * self.v.of_global,
+        Scales,
+        lambda _: put_global("SCALE", 3.0),
+    ),
+    "what __getattr__ reads": (lambda self, x: x * self.v.looked_up, Scales, lambda _: setting_table(3.0)),
+    "what a weak reference leads to": (
+        lambda self, x: x * self.v().own,
+        lambda: weakref.ref(times),
+        lambda _: setattr(times, "own", 3.0),
+    ),
+    "the code of a function": (
+        call,
+        lambda: lambda x: x * 2,
+        lambda model: setattr(model.v, "__code__", (lambda x: x * 3).__code__),
+    ),
+    "a default": (call, lambda: lambda x, k=2.0: x * k, lambda model: setattr(model.v, "__defaults__", (3.0,))),
+    "an attribute of a function": (
+        lambda self, x: x * self.v.k,
+        lambda: with_attribute(2.0),
+        lambda model: setattr(model.v, "k", 3.0),
+    ),
+    "the mode of a module in a list": (lambda self, x: self.v[0](x), lambda: [Mode()], lambda model: model.v[0].eval()),
+    "a parameter of a module in a list": (
+        lambda self, x: self.v[0](x).detach(),
+        lambda: [nn.Linear(2, 2)],
+        lambda model: setattr(model.v[0], "weight", nn.Parameter(torch.ones(2, 2))),
+    ),
+    "a global": (lambda _, x: x * SCALE, lambda: None, lambda _: put_global("SCALE", 3.0)),
+    "a global of a function": (lambda _, x: scaled(x), lambda: None, lambda _: put_global("SCALE", 3.0)),
+    "a global function": (lambda _, x: scaled(x), lambda: None, lambda _: put_global("scaled", lambda x: x - 1)),
+    "a global tensor": (lambda _, x: x * SHIFT, lambda: None, lambda _: put_global("SHIFT", torch.zeros(2))),
+    "a global tensor, in place": (lambda _, x: x * SHIFT, lambda: None, lambda _: SHIFT.add_(1)),
+    "a number in a global tensor": (lambda _, x: x * float(NUMBER), lambda: None, lambda _: NUMBER.data.add_(1)),
+    "a class attribute": (lambda self, x: x * self.by_class, lambda: None, lambda m: setattr(type(m), "by_class", 3.0)),
+    "a class attribute, later": (
+        lambda self, x: x * getattr(self, "later", 2.0),
+        lambda: None,
+        lambda model: setattr(type(model), "later", 3.0),
+    ),
+    "a method": (
+        lambda self, x: self.helper(x),
+        lambda: None,
+        lambda model: setattr(type(model), "helper", lambda _, x: x * 3),
+    ),
+    "forward of the object": (call, lambda: torch.relu, lambda model: setattr(model, "forward", lambda x: x * 5)),
+    "forward of the class": (call, lambda: torch.relu, lambda m: setattr(type(m), "forward", lambda _, x: x * 5)),
+    "the dict of hooks": (
+        lambda self, x: self.inner(x),
+        lambda: None,
+        lambda model: setattr(model.inner, "_forward_hooks", {0: lambda *given: given[-1] * 3}),
+    ),
+    "a class of a module": (
+        lambda self, x: self.inner(x),
+        lambda: None,
+        lambda model: setattr(model.inner, "__class__", nn.Tanh),
+    ),
+}
+
+
+def marked(value):
+    member = enum.Enum("Other", {"A": 1}).A
+    member.z = value
+    return member
+
+
+def with_attribute(value):
+    def function():
+        pass
+
+    function.k = value
+    return function
+
+
+def setting_table(value):
+    TABLE["a"][0] = value
+
+
+def is_eagers(model, change):
+    """True if a served model does what eager does, before and after a change; and is not exported for nothing."""
+    run, x = served(model), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    for rows in (3, 5):
+        run(torch.ones(rows, 2))
+    before = agrees(run, model, x)
+    change(model)
+    after = agrees(run, model, x)
+    traced = run.traced
+    return before and after and agrees(run, model, x) and run.traced == traced
+
+
+def agrees(run, model, x):
+    want, got = model(x), run(x)
+    exact = torch.equal(1 / want, 1 / got)  # the sign of zero
+    return want.dtype == got.dtype and want.shape == got.shape and exact
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_an_attribute_is_replaced(name):
+    """The fault: programs stayed where the value was a container, an object or a callable."""
+    use, old, new = REPLACED[name]
+    assert is_eagers(model_of(use, old), replacing(new))
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_the_code_reads_is_changed(name):
+    """The fault: programs stayed after changes in classes, globals, closures, arrays, slots and modules in lists."""
+    use, make, change = CHANGED[name]
+    assert is_eagers(model_of(use, make()), change)
+
+
+def test_a_closure_is_changed():
+    scale, shift = 2.0, torch.ones(2)
+
+    def use(_, x):
+        return x * scale + shift
+
+    def change(_):
+        nonlocal scale
+        scale = 3.0
+        shift.add_(1)
+
+    assert is_eagers(model_of(use), change)
+
+
+def by(factor):
+    return lambda _, args, out=None: (args[0] * factor,) if out is None else out * factor
+
+
+HOOKS = {
+    f"{kind}, {where}": (kind, where)
+    for kind in ("forward_hook", "forward_pre_hook")
+    for where in ("of the model", "of a part", "of all")
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_is_exchanged_for_another(name):
+    """The fault: only the number of hooks was watched."""
+    kind, where = HOOKS[name]
+    model = nn.Sequential(nn.Identity())
+    register = {
+        "of the model": getattr(model, f"register_{kind}"),
+        "of a part": getattr(model[0], f"register_{kind}"),
+        "of all": getattr(nn.modules.module, f"register_module_{kind}"),
+    }[where]
+    run, x, handle = served(model), torch.ones(3), register(by(2))
+    run(x)
+    handle.remove()
+    handle = register(by(3))
+    want, got = model(x), run(x)
+    handle.remove()
+    assert torch.equal(want, got)
+    assert torch.equal(model(x), run(x))
+
+
+@pytest.mark.parametrize(
+    "normed", [nn.utils.weight_norm, nn.utils.spectral_norm, nn.utils.parametrizations.weight_norm]
+)
+def test_normed_weights_are_not_exported_for_again_and_again(normed):
+    model = normed(nn.Linear(2, 2)).eval()
+    run, x = served(model), torch.ones(5, 2)
+    for rows in (2, 3, 4):
+        run(torch.ones(rows, 2))
+    traced = run.traced
+    for parameter in model.parameters():
+        parameter.data.mul_(3)
+        assert torch.allclose(run(x), model(x))
+    assert run.traced == traced
+
+
+# ---------------------------------------------------------------------- state that the model changes itself
+
+
+def counting(self, x):
+    self.v += 1
+    return x + 1
+
+
+def logging(self, x):
+    self.v.append(x)
+    return x + 1
+
+
+def in_a_dict(self, x):
+    self.v["calls"] += 1
+    return x + 1
+
+
+def globally(_, x):
+    global COUNT  # noqa: PLW0603 - what is tested
+    COUNT += 1
+    return x + 1
+
+
+def shaped(self, x):
+    self.v = x.shape
+    return x.view(self.v[0], -1)
+
+
+UNREAD = {
+    "a number": (counting, 0),
+    "a list": (logging, []),
+    "a dict": (in_a_dict, collections.Counter()),
+    "a global": (globally, None),
+    "what is written before it is read": (shaped, torch.Size([2, 2])),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_state_that_a_model_changes_and_does_not_read_is_no_reason_to_export(name):
+    use, value = UNREAD[name]
+    model = model_of(use, value)
+    run = served(model)
+    for rows in (2, 3, 4, 5):
+        x = torch.randn(rows, 2)
+        assert torch.equal(run(x), model(x))  # each call of the model changes it
+    assert (run.traced, len(run.programs)) == (2, 1)
+
+
+def test_a_rehearsal_leaves_everything_as_it_was():
+    log, model = collections.deque(), model_of(globally)
+    model.inner.register_forward_hook(lambda *_: log.append(1))
+    model.register_forward_hook(lambda self, *_: self.inner(torch.ones(1)))
+    own, read = own_changes(model, (torch.ones(2, 2),), {}, Reach(model), frozenset())
+    assert (COUNT, len(log), read, len(own)) == (0, 0, "", 2)
+
+
+def multiplied(self, x):
+    self.v += 1
+    return x * self.v
+
+
+def every_third(self, x):
+    self.v += 1
+    return x * 2 if self.v % 3 == 0 else x
+
+
+def only_first(self, x):
+    was, self.v = self.v, False
+    return x * 0 if was else x + 1
+
+
+def greatest(self, x):
+    self.v = max(self.v, x.shape[0])
+    return x * self.v
+
+
+def remembered(self, x):
+    rows = x.shape[0]
+    if rows not in self.v:
+        self.v[rows] = torch.full((), float(len(self.v) + 1))
+    return x * self.v[rows]
+
+
+def made_once(self, x):
+    if self.v is None:
+        self.v = 2.0
+    return x * self.v
+
+
+READ = {
+    "a number": (multiplied, lambda: 0),
+    "a number, now and then": (every_third, lambda: 0),
+    "a flag": (only_first, lambda: True),
+    "the greatest size": (greatest, lambda: 0),
+    "a cache": (remembered, dict),
+    "made once": (made_once, lambda: None),
+    "a tensor": (lambda self, x: (setattr(self, "v", self.v * 0.5 + x.sum()), x + self.v)[1], lambda: torch.zeros(())),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_model_that_reads_what_it_changes_runs_itself(name):
+    """The fault: a program kept the state of its trace; eager goes on."""
+    use, make = READ[name]
+    mine, other = model_of(use, make()), model_of(use, make())
+    run = served(mine)
+    for rows in (3, 3, 5, 2, 3, 7, 7, 2, 9, 3):
+        x = torch.full((rows, 2), float(rows))
+        assert torch.equal(run(x), other(x))
+    assert run.traced <= 5
+
+
+def test_a_counter_in_a_closure_is_eagers():
+    def model():
+        count = 0
+
+        def use(_, x):
+            nonlocal count
+            count += 1
+            return x * count
+
+        return model_of(use)
+
+    mine, other = model(), model()
+    run = served(mine)
+    assert all(torch.equal(run(torch.ones(2)), other(torch.ones(2))) for _ in range(6))
+    assert run.programs == ()
+
+
+@pytest.mark.parametrize(
+    ("use", "value"),
+    [
+        (lambda self, x: x * next(self.v), itertools.count(1)),
+        (first, np.array([2.0], dtype=object)),
+        (lambda self, x: x * len(self.v), type("Odd", (list,), {"__len__": lambda _: 3})()),
+    ],
+)
+def test_a_model_with_state_that_cannot_be_read_runs_itself_and_says_so(use, value):
+    model = model_of(use, value)
+    run, other = served(model), copy.deepcopy(model)
+    assert all(torch.equal(run(torch.ones(2)), other(torch.ones(2))) for _ in range(3))
+    assert "the state of `model.v` cannot be read" in str(run.misses[0])
+
+
+# ---------------------------------------------------------------------- laws
+
+numbers = st.integers(1, 4).map(float)
+holders = st.sampled_from(
+    [
+        list,
+        tuple,
+        collections.deque,
+        lambda items: dict(enumerate(items)),
+        lambda items: types.SimpleNamespace(**{f"a{index}": item for index, item in enumerate(items)}),
+        lambda items: Slots(tuple(items)),
+        lambda items: functools.partial(len, *items),
+        lambda items: lambda: items,
+        lambda items: staticmethod(items[0]) if callable(items[0]) else np.array([total(each) for each in items]),
+    ]
+)
+structures = st.recursive(
+    numbers,
+    lambda inner: st.builds(lambda make, items: make(items), holders, st.lists(inner, min_size=1, max_size=3)),
+    max_leaves=8,
+)
+
+
+def parts(value):
+    """What a structure holds, each with a function that puts another in its place, if there is one."""
+    match value:
+        case list() | collections.deque() | np.ndarray():
+            return [(each, functools.partial(value.__setitem__, index)) for index, each in enumerate(value)]
+        case dict():
+            return [(each, functools.partial(value.__setitem__, key)) for key, each in value.items()]
+        case tuple():
+            return [(each, None) for each in value]
+        case types.SimpleNamespace():
+            return [(each, functools.partial(setattr, value, name)) for name, each in vars(value).items()]
+        case Slots():
+            return [(value.s, functools.partial(setattr, value, "s"))]
+        case functools.partial():
+            return [(each, None) for each in value.args]
+        case staticmethod():
+            return [(value.__func__, None)]
+        case types.FunctionType():
+            cell = value.__closure__[0]
+            return [(cell.cell_contents, functools.partial(setattr, cell, "cell_contents"))]
+    return []
+
+
+def total(value):
+    inner = [total(each) for each, _ in parts(value)]
+    return float(value) if isinstance(value, float) else sum(place * each for place, each in enumerate(inner, 1))
+
+
+def changes(value):
+    """All functions that replace something within a structure by a number."""
+    for each, put in parts(value):
+        if put is not None:
+            yield put
+        yield from changes(each)
+
+
+@few(300)
+@given(structures, st.data())
+def test_whatever_changes_what_a_model_reads_is_seen(value, data):
+    model = model_of(first, value)
+    state, before = ModelState(model), total(value)
+    assert state.is_current()
+    put = data.draw(st.sampled_from([*changes(model.v), functools.partial(setattr, model, "v")]))
+    put(data.draw(numbers))
+    if total(model.v) != before:
+        assert not state.is_current()
+        assert not state.read()
+    else:
+        state.read()
+    assert state.is_current()
+    assert state.read()
+
+
+@pytest.mark.thorough
+@few(15)
+@given(structures, st.data())
+def test_a_served_model_does_what_eager_does_after_every_change(value, data):
+    model = model_of(lambda self, x: x * total(self.v), value)
+    run = served(model)
+    for rows in (2, 3, 2):
+        x = torch.ones(rows)
+        assert torch.equal(run(x), model(x))
+        put = data.draw(st.sampled_from([*changes(model.v), functools.partial(setattr, model, "v")]))
+        put(data.draw(numbers))
+        assert torch.equal(run(x), model(x))
+
+
+def test_watching_grows_with_the_modules_and_walks_once():
+    def compared(count):
+        snapshot = Snapshot(Reach(nn.Sequential(*(nn.Linear(2, 2) for _ in range(count)))))
+        return sum(map(len, (snapshot._values, snapshot._items, snapshot._fields, snapshot._sized)))
+
+    few_, many = compared(10), compared(210)
+    assert many - few_ <= 200 * 32
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    run = served(model)
+    for rows in (2, 3):
+        run(torch.ones(rows, 2))
+    reach = run._state._reach
+    for rows in range(20):
+        run(torch.ones(rows, 2))
+    assert run._state._reach is reach
