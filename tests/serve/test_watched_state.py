@@ -7,25 +7,17 @@ import copy
 import dataclasses
 import enum
 import functools
-import itertools
 import types
 import weakref
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from shapeproof.serve import compile as served
-from shapeproof.serve.calling.reach import Reach
-from shapeproof.serve.calling.rehearsal import own_changes
-from shapeproof.serve.calling.snapshot import Snapshot
-from shapeproof.serve.calling.state import ModelState
-from tests.export.random_programs import few
 
-SCALE, COUNT, SHIFT, NUMBER, TABLE = 2.0, 0, torch.ones(2), torch.tensor([2.0]), {"a": [2.0]}
+SCALE, SHIFT, NUMBER, TABLE = 2.0, torch.ones(2), torch.tensor([2.0]), {"a": [2.0]}
 
 
 def put_global(name, value):
@@ -34,7 +26,7 @@ def put_global(name, value):
 
 @pytest.fixture(autouse=True)
 def globals_are_restored():
-    names = ("SCALE", "COUNT", "SHIFT", "NUMBER", "TABLE", "scaled", "times")
+    names = ("SCALE", "SHIFT", "NUMBER", "TABLE", "scaled", "times")
     before = {name: copy.deepcopy(globals()[name]) for name in names}
     classes = {name: vars(Scales)[name] for name in ("factor", "times")}
     yield
@@ -360,255 +352,3 @@ def test_normed_weights_are_not_exported_for_again_and_again(normed):
         parameter.data.mul_(3)
         assert torch.allclose(run(x), model(x))
     assert run.traced == traced
-
-
-# ---------------------------------------------------------------------- state that the model changes itself
-
-
-def counting(self, x):
-    self.v += 1
-    return x + 1
-
-
-def logging(self, x):
-    self.v.append(x)
-    return x + 1
-
-
-def in_a_dict(self, x):
-    self.v["calls"] += 1
-    return x + 1
-
-
-def globally(_, x):
-    global COUNT  # noqa: PLW0603 - what is tested
-    COUNT += 1
-    return x + 1
-
-
-def shaped(self, x):
-    self.v = x.shape
-    return x.view(self.v[0], -1)
-
-
-UNREAD = {
-    "a number": (counting, 0),
-    "a list": (logging, []),
-    "a dict": (in_a_dict, collections.Counter()),
-    "a global": (globally, None),
-    "what is written before it is read": (shaped, torch.Size([2, 2])),
-}
-
-
-@pytest.mark.parametrize("name", UNREAD)
-def test_state_that_a_model_changes_and_does_not_read_is_no_reason_to_export(name):
-    use, value = UNREAD[name]
-    model = model_of(use, value)
-    run = served(model)
-    for rows in (2, 3, 4, 5):
-        x = torch.randn(rows, 2)
-        assert torch.equal(run(x), model(x))  # each call of the model changes it
-    assert (run.traced, len(run.programs)) == (2, 1)
-
-
-def test_a_rehearsal_leaves_everything_as_it_was():
-    log, model = collections.deque(), model_of(globally)
-    model.inner.register_forward_hook(lambda *_: log.append(1))
-    model.register_forward_hook(lambda self, *_: self.inner(torch.ones(1)))
-    own, read = own_changes(model, (torch.ones(2, 2),), {}, Reach(model), frozenset())
-    assert (COUNT, len(log), read, len(own)) == (0, 0, "", 2)
-
-
-def multiplied(self, x):
-    self.v += 1
-    return x * self.v
-
-
-def every_third(self, x):
-    self.v += 1
-    return x * 2 if self.v % 3 == 0 else x
-
-
-def only_first(self, x):
-    was, self.v = self.v, False
-    return x * 0 if was else x + 1
-
-
-def greatest(self, x):
-    self.v = max(self.v, x.shape[0])
-    return x * self.v
-
-
-def remembered(self, x):
-    rows = x.shape[0]
-    if rows not in self.v:
-        self.v[rows] = torch.full((), float(len(self.v) + 1))
-    return x * self.v[rows]
-
-
-def made_once(self, x):
-    if self.v is None:
-        self.v = 2.0
-    return x * self.v
-
-
-READ = {
-    "a number": (multiplied, lambda: 0),
-    "a number, now and then": (every_third, lambda: 0),
-    "a flag": (only_first, lambda: True),
-    "the greatest size": (greatest, lambda: 0),
-    "a cache": (remembered, dict),
-    "made once": (made_once, lambda: None),
-    "a tensor": (lambda self, x: (setattr(self, "v", self.v * 0.5 + x.sum()), x + self.v)[1], lambda: torch.zeros(())),
-}
-
-
-@pytest.mark.parametrize("name", READ)
-def test_a_model_that_reads_what_it_changes_runs_itself(name):
-    """The fault: a program kept the state of its trace; eager goes on."""
-    use, make = READ[name]
-    mine, other = model_of(use, make()), model_of(use, make())
-    run = served(mine)
-    for rows in (3, 3, 5, 2, 3, 7, 7, 2, 9, 3):
-        x = torch.full((rows, 2), float(rows))
-        assert torch.equal(run(x), other(x))
-    assert run.traced <= 5
-
-
-def test_a_counter_in_a_closure_is_eagers():
-    def model():
-        count = 0
-
-        def use(_, x):
-            nonlocal count
-            count += 1
-            return x * count
-
-        return model_of(use)
-
-    mine, other = model(), model()
-    run = served(mine)
-    assert all(torch.equal(run(torch.ones(2)), other(torch.ones(2))) for _ in range(6))
-    assert run.programs == ()
-
-
-@pytest.mark.parametrize(
-    ("use", "value"),
-    [
-        (lambda self, x: x * next(self.v), itertools.count(1)),
-        (first, np.array([2.0], dtype=object)),
-        (lambda self, x: x * len(self.v), type("Odd", (list,), {"__len__": lambda _: 3})()),
-    ],
-)
-def test_a_model_with_state_that_cannot_be_read_runs_itself_and_says_so(use, value):
-    model = model_of(use, value)
-    run, other = served(model), copy.deepcopy(model)
-    assert all(torch.equal(run(torch.ones(2)), other(torch.ones(2))) for _ in range(3))
-    assert "the state of `model.v` cannot be read" in str(run.misses[0])
-
-
-# ---------------------------------------------------------------------- laws
-
-numbers = st.integers(1, 4).map(float)
-holders = st.sampled_from(
-    [
-        list,
-        tuple,
-        collections.deque,
-        lambda items: dict(enumerate(items)),
-        lambda items: types.SimpleNamespace(**{f"a{index}": item for index, item in enumerate(items)}),
-        lambda items: Slots(tuple(items)),
-        lambda items: functools.partial(len, *items),
-        lambda items: lambda: items,
-        lambda items: staticmethod(items[0]) if callable(items[0]) else np.array([total(each) for each in items]),
-    ]
-)
-structures = st.recursive(
-    numbers,
-    lambda inner: st.builds(lambda make, items: make(items), holders, st.lists(inner, min_size=1, max_size=3)),
-    max_leaves=8,
-)
-
-
-def parts(value):
-    """What a structure holds, each with a function that puts another in its place, if there is one."""
-    match value:
-        case list() | collections.deque() | np.ndarray():
-            return [(each, functools.partial(value.__setitem__, index)) for index, each in enumerate(value)]
-        case dict():
-            return [(each, functools.partial(value.__setitem__, key)) for key, each in value.items()]
-        case tuple():
-            return [(each, None) for each in value]
-        case types.SimpleNamespace():
-            return [(each, functools.partial(setattr, value, name)) for name, each in vars(value).items()]
-        case Slots():
-            return [(value.s, functools.partial(setattr, value, "s"))]
-        case functools.partial():
-            return [(each, None) for each in value.args]
-        case staticmethod():
-            return [(value.__func__, None)]
-        case types.FunctionType():
-            cell = value.__closure__[0]
-            return [(cell.cell_contents, functools.partial(setattr, cell, "cell_contents"))]
-    return []
-
-
-def total(value):
-    inner = [total(each) for each, _ in parts(value)]
-    return float(value) if isinstance(value, float) else sum(place * each for place, each in enumerate(inner, 1))
-
-
-def changes(value):
-    """All functions that replace something within a structure by a number."""
-    for each, put in parts(value):
-        if put is not None:
-            yield put
-        yield from changes(each)
-
-
-@few(300)
-@given(structures, st.data())
-def test_whatever_changes_what_a_model_reads_is_seen(value, data):
-    model = model_of(first, value)
-    state, before = ModelState(model), total(value)
-    assert state.is_current()
-    put = data.draw(st.sampled_from([*changes(model.v), functools.partial(setattr, model, "v")]))
-    put(data.draw(numbers))
-    if total(model.v) != before:
-        assert not state.is_current()
-        assert not state.read()
-    else:
-        state.read()
-    assert state.is_current()
-    assert state.read()
-
-
-@pytest.mark.thorough
-@few(15)
-@given(structures, st.data())
-def test_a_served_model_does_what_eager_does_after_every_change(value, data):
-    model = model_of(lambda self, x: x * total(self.v), value)
-    run = served(model)
-    for rows in (2, 3, 2):
-        x = torch.ones(rows)
-        assert torch.equal(run(x), model(x))
-        put = data.draw(st.sampled_from([*changes(model.v), functools.partial(setattr, model, "v")]))
-        put(data.draw(numbers))
-        assert torch.equal(run(x), model(x))
-
-
-def test_watching_grows_with_the_modules_and_walks_once():
-    def compared(count):
-        snapshot = Snapshot(Reach(nn.Sequential(*(nn.Linear(2, 2) for _ in range(count)))))
-        return sum(map(len, (snapshot._values, snapshot._items, snapshot._fields, snapshot._sized)))
-
-    few_, many = compared(10), compared(210)
-    assert many - few_ <= 200 * 32
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    run = served(model)
-    for rows in (2, 3):
-        run(torch.ones(rows, 2))
-    reach = run._state._reach
-    for rows in range(20):
-        run(torch.ones(rows, 2))
-    assert run._state._reach is reach

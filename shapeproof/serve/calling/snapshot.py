@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -33,32 +33,32 @@ class Snapshot:
         self._members, self._owners = [get for get, _ in reach.fields], [owner for _, owner in reach.fields]
         self._absent = [scope for scope, _ in reach.absent], [name for _, name in reach.absent]
         self._memory, self._tensors = reach.memory, reach.numbers
-        self._values, self._items, self._fields = map(list, self._read())
+        self._objects = list(self._read())
         self._lengths = list(map(len, self._sized))
-        self._bytes = list(map(bytes_of, self._memory))
-        self._numbers = list(map(number_of, self._tensors))
+        self._has_contents = bool(reach.absent or reach.memory or reach.numbers)
+        self._contents = self._read_contents() if self._has_contents else None
 
-    def _read(self) -> tuple[Iterable[Any], ...]:
-        """Return what names, containers and fields hold now."""
+    def _read(self) -> Iterator[Any]:
+        """Return the objects that names, containers and fields hold now."""
+        named = chain.from_iterable(map(operator.call, self._getters, self._holders))
+        return chain(named, chain.from_iterable(self._containers), map(operator.call, self._members, self._owners))
+
+    def _read_contents(self) -> tuple[list[Any], ...]:
+        """Return whether absent names are there now, the bytes of arrays, and the numbers in tensors."""
         return (
-            chain.from_iterable(map(operator.call, self._getters, self._holders)),
-            chain.from_iterable(self._containers),
-            map(operator.call, self._members, self._owners),
+            list(map(operator.contains, *self._absent)),
+            list(map(bytes_of, self._memory)),
+            list(map(number_of, self._tensors)),
         )
 
     def is_current(self) -> bool:
         """True if nothing was replaced, added or removed."""
         try:
-            values, items, fields = self._read()
             return (
                 not any(self._empty)
                 and list(map(len, self._sized)) == self._lengths
-                and all(map(operator.is_, values, self._values))
-                and all(map(operator.is_, items, self._items))
-                and all(map(operator.is_, fields, self._fields))
-                and not any(map(operator.contains, *self._absent))
-                and list(map(bytes_of, self._memory)) == self._bytes
-                and list(map(number_of, self._tensors)) == self._numbers
+                and all(map(operator.is_, self._read(), self._objects))
+                and not (self._has_contents and self._read_contents() != self._contents)
             )
         except (LookupError, AttributeError, ValueError, RuntimeError):  # a name or a field is gone
             return False

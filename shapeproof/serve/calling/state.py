@@ -1,7 +1,7 @@
-"""The model's own parameters and buffers, which its programs use, and the modes in which it is called.
+"""The state of a model that its programs depend on, and the modes in which it is called.
 
 A program holds copies of buffers. Here they are replaced by the model's own, so that the model and all its programs see
-a step of an optimizer or a running mean. attributes.py watches the other attributes.
+a step of an optimizer or a running mean. reach.py says what else the model's code reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CASTING = ("cpu", "cuda")
 
 
 class ModelState:
-    """The tensors of a model as they are now, and its modes.
+    """What a model's code reads, as it is now, and its modes.
 
     >>> model = torch.nn.Linear(2, 2)
     >>> state = ModelState(model)
