@@ -368,7 +368,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(each)
 
 
-@functools.cache
 def _base(kind: Any) -> Any:
     """Return the class in C that makes the objects of a class: `object` if all their state is in dicts and slots."""
     for each in kind.__mro__:
