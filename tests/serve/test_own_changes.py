@@ -105,6 +105,10 @@ def made_once(self, x):
     return x * self.v
 
 
+def taken_away(self, x):
+    return x * (vars(self).pop("v") if "v" in vars(self) else 3.0)
+
+
 READ = {
     "a number": (multiplied, lambda: 0),
     "a number, now and then": (every_third, lambda: 0),
@@ -112,6 +116,7 @@ READ = {
     "the greatest size": (greatest, lambda: 0),
     "a cache": (remembered, dict),
     "made once": (made_once, lambda: None),
+    "taken away": (taken_away, lambda: 2.0),
     "a tensor": (lambda self, x: (setattr(self, "v", self.v * 0.5 + x.sum()), x + self.v)[1], lambda: torch.zeros(())),
 }
 

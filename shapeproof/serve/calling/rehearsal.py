@@ -80,7 +80,7 @@ def own_changes(
         paths = _with_aliases(after, _with_aliases(reach, changed | known))  # a closure is not copied
         places = [after.entries[path] for path in sorted(paths & after.entries.keys())]
         told = any(_is_told(each.entries.get(path)) for path in changed for each in (before, after))
-        if places and (told or not _succeeds(copy, args, kwargs, places)):
+        if told or (places and not _succeeds(copy, args, kwargs, places)):
             return known, min(changed or known)
         return known | paths, ""
 
