@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import copy
 import dataclasses
@@ -9,6 +10,7 @@ import enum
 import functools
 import types
 import weakref
+from typing import Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -306,6 +308,31 @@ def test_a_closure_is_changed():
         shift.add_(1)
 
     assert is_eagers(model_of(use), change)
+
+
+def test_a_model_of_an_abstract_generic_class_is_exported_once_for_all_sizes():
+    """The fault: what Python keeps in such a class cannot be read, so the model ran itself."""
+
+    class Abstract(nn.Module, abc.ABC, Generic[TypeVar("T")]):
+        @abc.abstractmethod
+        def scale(self, x): ...
+
+        @functools.cached_property
+        def by(self):
+            return torch.ones(2)
+
+        def forward(self, x):
+            return self.scale(x) * self.by
+
+    class Model(Abstract):
+        def scale(self, x):
+            return x * 2
+
+    model = Model()
+    model(torch.ones(1, 2))  # it has made what it caches
+    run = served(model)
+    assert all(torch.equal(run(torch.ones(rows, 2)), model(torch.ones(rows, 2))) for rows in (2, 3, 4, 0))
+    assert (run.traced, len(run.programs)) == (2, 1)
 
 
 def by(factor):

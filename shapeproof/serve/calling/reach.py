@@ -295,7 +295,8 @@ class Reach:
     def _member(self, path: str, cls: type, name: str, *, users: bool) -> None:
         member = vars(cls)[name]
         entry = Entry(member, path.rpartition(".")[0], functools.partial(_set_member, cls, name))
-        if not users:
+        pythons = name == "_abc_impl" or (name.startswith("__") and not isinstance(member, _CODE))
+        if not users or pythons:
             self.looks[path] = repr(member) if type(member) in PLAIN else id(member)
         elif not isinstance(member, _CODE) or name.startswith("__") or {name, *_DYNAMIC} & self._names:
             self._pending.append((path, entry))
