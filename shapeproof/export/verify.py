@@ -8,6 +8,7 @@ build     write the domain into the graph as assertions; the verdict            
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Sequence
@@ -110,7 +111,7 @@ def verified(  # noqa: PLR0913 - what the user gave
             returned = functools.partial(_by_one_program, task, inputs=inputs)
             report = offering_return(report, task.missed, lambda told: returned(returning(mod, told)))
             return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - told in a sentence, or raised again
         return _of_error(error, task)
 
 

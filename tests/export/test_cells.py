@@ -1,4 +1,4 @@
-"""A cell of the domain is traced like any other part, and a model whose branch decides what operators give is served."""
+"""A cell of the domain is traced like any other part: a model whose branch decides what operators give is served."""
 
 # ruff: noqa: RUF034 - the two sides of a branch are to be the same
 

@@ -15,7 +15,6 @@ import torch
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
 
-
 def elements_held(module: torch.nn.Module) -> int:
     """Return the number of elements in the parameters and buffers of a module.
 
