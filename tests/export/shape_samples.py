@@ -51,6 +51,12 @@ def added_product(rng):
     return made(rng, nearly(rng, factors[1].shape[1:])), *factors
 
 
+def gradient_of_elements(rng):
+    sizes = shape(rng)
+    gradient = [] if rng.random() < 0.7 else nearly(rng, sizes)
+    return made(rng, gradient), made(rng, sizes), made(rng, nearly(rng, sizes)), rng.choice((0, 1, 2)), 0.5
+
+
 def power(rng):
     return made(rng, shape(rng), KINDS), rng.choice((0, 1, 2, -1, 2.5, True))
 
@@ -303,6 +309,9 @@ ARGUMENTS = {
     ATEN.linear.default: linear,
     ATEN.mm.default: product,
     ATEN.addmm.default: added_product,
+    ATEN.mse_loss_backward.default: lambda rng: gradient_of_elements(rng)[:-1],
+    ATEN.smooth_l1_loss_backward.default: gradient_of_elements,
+    ATEN.huber_loss_backward.default: gradient_of_elements,
     ATEN.pow.Tensor_Scalar: power,
     ATEN.layer_norm.default: layer_norm,
     ATEN.group_norm.default: group_norm,

@@ -379,3 +379,23 @@ def test_canary_below_autograd_a_tracer_within_a_trace_sees_what_a_backward_does
     program = torch.export.export(Model(), (torch.randn(3),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
     x = torch.randn(5)
     assert torch.allclose(program.module()(x)[0], x.cos())
+
+
+class MeanOfElements(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return nn.functional.mse_loss(self.linear(x), y[:, :1].expand(-1, 3))
+
+
+def test_the_gradient_of_a_mean_of_no_rows_is_traced():
+    """The fault: torch's fake kernel divides by the number of elements in Python, so the program was undecided."""
+    model, rows = MeanOfElements(), Dim("n", min=0, max=9)
+    example = (torch.randn(3, 4), torch.randn(3, 3))
+    joint = export(model, example, dynamic_shapes=({0: rows}, {0: rows})).with_gradients()
+    assert joint.report.status == "proved"
+    model(torch.ones(0, 4), torch.ones(0, 3)).backward()
+    _, found = joint.module()(torch.ones(0, 4), torch.ones(0, 3), tangents=[torch.ones(())])
+    assert torch.equal(found["linear.weight"], model.linear.weight.grad)

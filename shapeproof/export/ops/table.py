@@ -329,6 +329,10 @@ _ARITHMETIC: Mapping[str, Operator] = {
     **_each("hardswish.default hardsigmoid.default leaky_relu.default elu.default mish.default", elementwise=True),
     **_each("hardtanh.default selu.default softplus.default hardshrink.default", elementwise=True),
     **_each("exp.default log.default sqrt.default rsqrt.default sin.default cos.default erf.default", elementwise=True),
+    **_each(
+        "mse_loss_backward.default smooth_l1_loss_backward.default huber_loss_backward.default",
+        shape=ShapeFunction(shapes.gradient_of_elements, of_floats("self", "target", "grad_output"), Layout.NONE),
+    ),
     **_each("softmax.int log_softmax.int", shape=ShapeFunction(shapes.normalized, of_floats("self"))),
 }
 """Operators that compute element by element."""

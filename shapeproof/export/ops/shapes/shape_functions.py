@@ -445,6 +445,16 @@ def like(name: str) -> Rule:
     return lambda named, _: tuple(named[name].shape)
 
 
+def gradient_of_elements(named: Named, sizes: Sizes) -> Shape | None:
+    """The gradient of a loss of elements: the shape of the operand, to which the others are broadcast.
+
+    Torch's fake kernel divides by the number of elements in Python, which raises for 0; eager does not.
+    """
+    x, *others = (tuple(named[name].shape) for name in ("self", "target", "grad_output"))
+    found = _broadcast(sizes, x, *others)
+    return x if found is not None and len(found) == len(x) and all(map(sizes.equal, found, x)) else None
+
+
 def reduced(named: Named, _: Sizes) -> Shape | None:
     """`sum`, `mean` along dims: the other sizes, and 1 for each dim that is kept."""
     x, dims = named["self"], named["dim"]
