@@ -21,7 +21,7 @@ from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.graph import nodes
-from shapeproof.export.shim.autograd import has_hooks, recorded
+from shapeproof.export.shim.autograd import has_hooks, noting_lines, recorded
 from shapeproof.export.shim.modules import module_around
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.export.trace.traced import translator_of
@@ -179,6 +179,7 @@ class _Differentiated:
 
     def __init__(self, module: torch.nn.Module, wanted: Wanted) -> None:
         self.module, self.wanted = module, wanted
+        module.forward = noting_lines(module)
         self.state: dict[str, torch.Tensor] = dict(module.named_parameters()) | dict(module.named_buffers())
 
     def __call__(

@@ -13,6 +13,7 @@ import torch
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.callers import OURS
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.process.noted_lines import INNERMOST
 from shapeproof.export.shim.trees import graph_modules
@@ -25,7 +26,8 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
     """Return the user's line: the innermost one, else the last in the stack trace that torch recorded."""
     if (innermost := node.meta.get(INNERMOST)) is not None:
         return cast("SourceLocation", innermost)
-    lines: Sequence[re.Match[str]] = list(_LINE.finditer(node.meta.get("stack_trace") or ""))
+    noted = _LINE.finditer(node.meta.get("stack_trace") or "")
+    lines: Sequence[re.Match[str]] = [line for line in noted if not line["file"].startswith(OURS)]
     users = [line for line in lines if not in_torch(line["file"])] or lines
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
 

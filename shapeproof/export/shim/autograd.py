@@ -11,7 +11,12 @@ from typing import Any
 
 import torch
 from torch.autograd.function import BackwardCFunction
+from torch.fx import traceback
 from torch.fx.experimental import proxy_tensor
+
+from shapeproof.export.shim.guarding import flat_inputs
+from shapeproof.export.shim.process.noted_lines import INNERMOST
+from shapeproof.export.shim.trees import leaves
 
 
 def recorded(function: Callable[..., Any], *args: Any) -> Any:
@@ -22,9 +27,39 @@ def recorded(function: Callable[..., Any], *args: Any) -> Any:
     def plain(*given: Any) -> Any:  # torch counts the arguments of functions alone
         return function(*given)
 
-    with proxy_tensor.disable_proxy_modes_tracing():
-        graph = proxy_tensor.make_fx(plain)(*args)
-    return graph(*args)
+    with traceback.preserve_node_meta():
+        with proxy_tensor.disable_proxy_modes_tracing():
+            graph = proxy_tensor.make_fx(plain)(*args)
+        return _Noting(graph).run(*args)
+
+
+def noting_lines(module: Any) -> Callable[..., Any]:
+    """Return a function that runs the graph of a module; what is recorded, the backward, too, gets the nodes' lines."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        found = _Noting(module).run(*flat_inputs(args, kwargs, module._in_spec), enable_io_processing=False)
+        return module.graph.process_outputs(found)
+
+    return run
+
+
+class _Noting(torch.fx.Interpreter):
+    """Runs a graph, and has each node's line noted with what is recorded of it; of its backward, too."""
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        lines = [_text(n)]
+        traceback.set_stack_trace(lines)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        found = getattr(self, n.op)(n.target, args, kwargs)
+        for each in leaves(found):
+            if isinstance(each, torch.Tensor) and each.grad_fn is not None:
+                each.grad_fn.register_prehook(lambda _: traceback.set_stack_trace(lines))
+        return found
+
+
+def _text(node: torch.fx.Node) -> str:
+    line = node.meta.get(INNERMOST)
+    return f'File "{line.file}", line {line.line}, in forward\n    {line.text}' if line else node.stack_trace or ""
 
 
 def has_hooks(tensor: torch.Tensor) -> bool:
