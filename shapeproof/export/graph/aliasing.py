@@ -59,22 +59,27 @@ def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 def writes_said(graph: torch.fx.Graph) -> str | None:
     """Describe a write that rows cannot be traced through: into an input, or through a view; None if there is none."""
-    for node in written_inputs(graph):
-        return f"writes into `{node.name}`"
+    for written in written_inputs(graph):
+        into = set(storages(written.meta.get("val")))
+        writing = ((node, each) for node in graph.nodes for each in nodes.changed_operands(node))
+        by = next((node for node, each in writing if into.intersection(storages(each.meta.get("val")))), None)
+        return f"writes into `{written.name}`" + (f", by {nodes.said(by)}," if by else "")
     through = _written_in_part(graph)
-    return None if through is None else f"writes through a view (`{through.name}`)"
+    return None if through is None else f"writes through a view, by {nodes.said(through)},"
 
 
 def _written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
-    """Return the first node that mutates a tensor whose storage is also seen with other sizes or strides."""
+    """Return the first node that mutates a tensor whose storage is seen, until then, with other sizes or strides."""
     seen: dict[Any, set[Any]] = {}
     for node in graph.nodes:
+        changed = {storage for each in nodes.changed_operands(node) for storage in storages(each.meta.get("val"))}
+        if any(len(seen[storage]) > 1 for storage in changed):
+            return node  # type: ignore[no-any-return]
         for value in leaves(node.meta.get("val")):
             for storage in storages([value]):
                 lies = tuple(map(str, (value.shape, value.stride(), value.storage_offset())))
                 seen.setdefault(storage, set()).add(lies)
-    writing = ((node, each) for node in graph.nodes for each in nodes.changed_operands(node))
-    return next((node for node, each in writing if any(len(seen[s]) > 1 for s in storages(each.meta.get("val")))), None)
+    return None
 
 
 class _Watched:

@@ -190,6 +190,13 @@ def _others(call: Call, *shapes: Shape | None) -> list[Shape]:
     return [each for each in tensors(call.arguments.values()) if not any(each is shape for shape in shapes)]
 
 
+def _soft_gradient(call: Call, varying: Varying) -> bool:
+    """`_softmax_backward_data`: rows of the result and of its gradient are independent along the other dims."""
+    shape = call.tensor("output")
+    dims = None if shape is None else _dims(call.arguments.get("dim"), len(shape.sizes))
+    return dims is not None and varying.free(shape, *dims) and _pointwise(call, varying)
+
+
 def pointwise(call: Call, varying: Varying) -> bool:
     """True if a call works element by element.
 
@@ -407,7 +414,7 @@ _RULES: Mapping[str, Rule] = {
     **_named(
         _pointwise,
         "abs acos acosh add addcdiv addcmul alias asin asinh atan atan2 atanh bitwise_and bitwise_not "
-        "bitwise_or bitwise_xor ceil celu clamp clamp_max clamp_min clip clone contiguous copy copy_ "
+        "bitwise_or bitwise_xor broadcast_tensors ceil celu clamp clamp_max clamp_min clip clone contiguous copy copy_ "
         "copysign cos cosh deg2rad detach div.Scalar div.Tensor divide.Tensor elu eq erf erfc erfinv exp "
         "exp2 expand_as expm1 fill floor frac ge gelu gt hardshrink hardsigmoid hardswish hardtanh hypot "
         "isfinite isinf isnan le leaky_relu lerp log log10 log1p log2 log_sigmoid logaddexp logical_and "
@@ -433,6 +440,7 @@ _RULES: Mapping[str, Rule] = {
         "glu count_nonzero.dim_IntList select chunk tensor_split.sections index_select split split_with_sizes",
     ),
     **_named(_along("dims"), "roll flip"),
+    **_named(_soft_gradient, "_softmax_backward_data _log_softmax_backward_data"),
     "cat": _joined,
     "stack": _stacked,
     "index": _indexed,

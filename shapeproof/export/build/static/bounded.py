@@ -18,6 +18,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import Term, name_of
+from shapeproof.export.build.static.masked_losses import LOSSES
 from shapeproof.export.build.static.masked_rows import ROWS
 from shapeproof.export.build.static.masked_values import VALUES
 from shapeproof.export.build.static.masking import Given, Operand, Refused
@@ -50,6 +51,8 @@ _OF_TENSORS: Mapping[Any, Callable[..., torch.Tensor]] = {
     torch.sym_not: torch.logical_not,
     operator.and_: torch.logical_and,
     operator.or_: torch.logical_or,
+    torch.sym_float: torch.Tensor.double,
+    operator.truediv: lambda one, other: one.double() / other.double(),
     operator.floordiv: functools.partial(torch.div, rounding_mode="floor"),
 }
 """What computes with numbers from data, which are zero-dimensional tensors, in place of Python's functions."""
@@ -98,7 +101,8 @@ def _refuse(program: VerifiedProgram) -> None:
         raise UsageError(f"{name} is dynamic: a bounded program has inputs of constant sizes, such as a bucket's")
     for bound in program.report.bounds:
         if None in bound.limits:
-            raise UsageError(f"`{bound.name}` has no bound: {bound.missing}")
+            of = next(node for node in program.graph.nodes if node.name == bound.name.partition("[")[0])
+            raise UsageError(f"{nodes.said(of)} has no bound: {bound.missing}")
     writes = writes_said(program.graph)
     if writes is not None:
         raise UsageError(f"a program that {writes} cannot be bounded")
@@ -380,7 +384,7 @@ class _Run(torch.fx.Interpreter):
         name = str(node.target).removeprefix("aten.")
         packet, _, overload = name.partition(".")
         in_place = packet.endswith("_")
-        form = {**ROWS, **VALUES}.get(f"{packet.removesuffix('_')}.{overload}")
+        form = {**ROWS, **VALUES, **LOSSES}.get(f"{packet.removesuffix('_')}.{overload}")
         if form is None or not all(self._rows.first(each) for each in node.all_input_nodes):
             raise Refused("it mixes rows with what lies beyond them")
         if packet == "select" and not self._written.isdisjoint(storages(node.meta["val"])):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,15 @@ from shapeproof.export.build.static.masking import (
     Operand,
     Refused,
     Tensor,
+    broadcast_dims,
     dims_of,
     filled,
     meant,
+    number_of,
     rows_of,
     valid_first,
+    wide,
+    zeroed,
 )
 from shapeproof.export.shim.guarding import assert_all
 
@@ -37,13 +42,52 @@ def _reducing(value: float, packet: Callable[..., Any]) -> Callable[[Given], Ten
 _sum = _reducing(0, torch.sum)
 
 
+def mean_of(operand: Operand, dims: list[int], *, keepdim: bool = False, dtype: torch.dtype | None = None) -> Tensor:
+    """Return the mean of the valid elements; torch rounds it once, not its sum."""
+    total = filled(operand, 0).sum(dims, keepdim, dtype=wide(dtype or operand.value.dtype))
+    return total / number_of(operand, dims)
+
+
 def _mean(given: Given) -> Tensor:
     operand = given.tensor("self")
-    total = _sum(given)
-    number: Tensor | int = 1
-    for dim in dims_of(given["dim"], operand.value.dim()):
-        number = operand.dims.get(dim, operand.value.shape[dim]) * number
-    return total / number
+    dims = dims_of(given["dim"], operand.value.dim())
+    return mean_of(operand, dims, keepdim=bool(given["keepdim"]), dtype=given["dtype"])
+
+
+def _logsumexp(given: Given) -> Tensor:
+    operand = given.tensor("self")
+    real = operand.value if operand.value.is_floating_point() else operand.value.to(torch.get_default_dtype())
+    return filled(Operand(real, operand.dims), float("-inf")).logsumexp(given["dim"], given["keepdim"])
+
+
+def _norm(given: Given) -> Tensor:
+    """`norm`: of one element torch gives the magnitude, whose power may be infinite or 0."""
+    operand, order = given.tensor("self"), given["ord"] if "ord" in given.arguments else given["p"]
+    if order is not None and not 0 < order < math.inf:
+        raise Refused("its order is not positive, or infinite")
+    dims, keepdim = dims_of(given["dim"], operand.value.dim()), bool(given["keepdim"])
+    one, power = (
+        torch.linalg.vector_norm(filled(operand, 0), each, dims, keepdim, dtype=given["dtype"])
+        for each in (math.inf, 2 if order is None else order)
+    )
+    return torch.where(torch.as_tensor(number_of(operand, dims) == 1, device=one.device), one, power)
+
+
+def _variance(given: Given) -> Tensor:
+    """`var`: torch adds squares in double, whose results for large or close numbers others have not."""
+    operand = given.tensor("self")
+    if operand.value.is_complex():
+        raise Refused("it is of complex numbers")
+    dims, keepdim = dims_of(given["dim"], operand.value.dim()), bool(given["keepdim"])
+    value = Operand(operand.value.double(), operand.dims)
+    squares = Operand((value.value - mean_of(value, dims, keepdim=True)).square(), operand.dims)
+    correction = given["correction"] if given["unbiased"] is None else int(given["unbiased"])
+    freedom = number_of(operand, dims) - (1 if correction is None else correction)
+    return filled(squares, 0).sum(dims, keepdim) / torch.as_tensor(freedom).clamp(min=0)
+
+
+def _deviation(given: Given) -> Tensor:
+    return _variance(given).sqrt()
 
 
 def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
@@ -98,11 +142,33 @@ def _soft(name: str) -> Callable[[Given], Tensor]:
 
     def form(given: Given) -> Tensor:
         operand = given.tensor("self")
-        if not operand.value.is_floating_point():
+        dtype = given["dtype"] or operand.value.dtype
+        if not dtype.is_floating_point:
             raise Refused("it is of integers")
         (dim,) = dims_of(given["dim"], operand.value.dim())
-        value = filled(operand, float("-inf"), [dim])
+        value = filled(Operand(operand.value.to(dtype), operand.dims), float("-inf"), [dim])
         return getattr(torch, name)(value, dim, given["dtype"])  # type: ignore[no-any-return]
+
+    return form
+
+
+def _soft_below(name: str) -> Callable[[Given], Tensor]:
+    """Return the form of what autograd calls for `softmax`."""
+
+    def form(given: Given) -> Tensor:
+        operand = given.tensor("self")
+        value = filled(operand, float("-inf"), dims_of(given["dim"], operand.value.dim()))
+        return getattr(torch.ops.aten, name)(value, given["dim"], given["half_to_float"])  # type: ignore[no-any-return]
+
+    return form
+
+
+def _soft_gradient(name: str) -> Callable[[Given], Tensor]:
+    """Return the form of the gradient of `softmax`: it adds the gradients of the results."""
+
+    def form(given: Given) -> Tensor:
+        broadcast_dims([given.tensor("grad_output"), given.tensor("output")])
+        return getattr(torch.ops.aten, name)(**zeroed(given))  # type: ignore[no-any-return]
 
     return form
 
@@ -206,7 +272,16 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
     "any.dim": _reducing(0, torch.any),
     "all.default": _reducing(1, torch.all),
     "all.dim": _reducing(1, torch.all),
-    "logsumexp.default": _reducing(float("-inf"), torch.logsumexp),
+    "any.dims": _reducing(0, torch.any),
+    "all.dims": _reducing(1, torch.all),
+    **dict.fromkeys(("count_nonzero.default", "count_nonzero.dim_IntList"), _reducing(0, torch.count_nonzero)),
+    "nansum.default": _reducing(0, torch.nansum),
+    "logsumexp.default": _logsumexp,
+    **dict.fromkeys(
+        ("linalg_vector_norm.default", "norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype"), _norm
+    ),
+    **dict.fromkeys(("var.default", "var.dim", "var.correction"), _variance),
+    **dict.fromkeys(("std.default", "std.dim", "std.correction"), _deviation),
     "amax.default": _chosen("amax"),
     "amin.default": _chosen("amin"),
     "max.default": _chosen("max"),
@@ -217,6 +292,8 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
     "argmin.default": _placed("argmin"),
     "softmax.int": _soft("softmax"),
     "log_softmax.int": _soft("log_softmax"),
+    **{f"{name}.default": _soft_below(name) for name in ("_softmax", "_log_softmax")},
+    **{f"{name}.default": _soft_gradient(name) for name in ("_softmax_backward_data", "_log_softmax_backward_data")},
     "cat.default": _cat,
     "sort.default": _sort,
     "sort.stable": _sort,

@@ -10,6 +10,7 @@ No code here is specific to an operator.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +85,37 @@ def filled(operand: Operand, value: float, dims: Sequence[int] | None = None) ->
     """Return the tensor with its invalid elements replaced by a number."""
     mask = meant(operand, dims)
     return operand.value if mask is None else operand.value.masked_fill(~mask, value)
+
+
+def zeroed(given: Given) -> dict[str, Any]:
+    """Return the arguments of a call; the invalid elements of its tensors are 0."""
+    return {name: filled(each, 0) if isinstance(each, Operand) else each for name, each in given.arguments.items()}
+
+
+def broadcast_dims(operands: Sequence[Operand]) -> dict[int, Tensor]:
+    """Return the counts of the dims of operands that are broadcast together; each count is one tensor."""
+    rank = max(each.value.dim() for each in operands)
+    found: dict[int, Tensor] = {}
+    for each in operands:
+        for dim, count in each.dims.items():
+            if found.setdefault(dim - each.value.dim(), count) is not count:
+                raise Refused("its operands have several sizes from data")
+    for each in operands:
+        sizes = {dim - each.value.dim(): size for dim, size in enumerate(each.value.shape) if dim not in each.dims}
+        if any(sizes.get(dim, 1) != 1 for dim in found):
+            raise Refused("an operand has another size than the others, which have one from data")
+    return {dim + rank: count for dim, count in found.items()}
+
+
+def number_of(operand: Operand, dims: Sequence[int] | None = None) -> Tensor | int:
+    """Return how many valid elements a tensor has along some dims."""
+    sizes = operand.value.shape
+    return math.prod(operand.dims.get(dim, sizes[dim]) for dim in (range(len(sizes)) if dims is None else dims))
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which torch adds: float32 for 16 bits, which are rounded once, at the end."""
+    return torch.float32 if dtype in {torch.float16, torch.bfloat16} else dtype
 
 
 def dims_of(value: Any, rank: int) -> list[int]:
