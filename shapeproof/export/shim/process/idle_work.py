@@ -49,15 +49,15 @@ def only_new_garbage() -> Iterator[None]:
 @contextlib.contextmanager
 def compiled_code_forgotten() -> Iterator[None]:
     """Forget what Dynamo compiled inside this block; what it had compiled of the same functions is compiled again."""
-    before, backends, noted = frozenset(output_codes.seen), cached_backends.keys(), get_metrics_context()._edits
-    known, held = len(noted), frozenset(backends)
+    backends, noted = cached_backends.keys(), get_metrics_context()._edits
+    compiled, held, known = len(output_codes.seen), frozenset(backends), len(noted)
     try:
         yield
     finally:
         del noted[known:]  # tracebacks, which hold the code in C++
         for backend in backends - held:
             del cached_backends[backend]
-        made = (each() for each in output_codes.seen if each not in before)
+        made = (code() for code in output_codes.seen[compiled:])
         for source in {orig_code_map[code] for code in made if code is not None and code in orig_code_map}:
             reset_code(source)
 
