@@ -201,7 +201,7 @@ def test_what_was_found_on_one_way_is_forgotten_where_it_ends():
     trial.enter()
     trial.memo["a call"] = frozenset({0})
     trial.leave()
-
+    assert not trial.memo
 
 
 def test_looking_at_a_result_asks_nothing():
