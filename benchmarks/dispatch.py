@@ -30,7 +30,7 @@ from rich.table import Table
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.serve import Program, Served
 from shapeproof.serve import compile as served
-from shapeproof.serve.router import Router
+from shapeproof.serve.programs import Router
 
 MOST = 20.0
 """Microseconds that dispatch may cost."""

@@ -2,15 +2,13 @@
 
 on_demand.py  `compile`: dispatches each call to the program whose domain contains it; a miss exports again
 attempts.py   the exports that are tried for a miss, and what was learned of calls
-programs.py   one program: its domain, its form, how it is run
+programs.py   one program: its domain, its form, how it is run; the program of a call; all as one archive
 domains.py    domains over flat sizes, and which lies within which
-router.py     the program of a call, by one generated function
 misses.py     why no program served a call, as data
-archive.py    the programs as one archive
 page.py       what was served, as HTML
+forecasts.py  `forecast`: how many programs a declared domain needs
 ranks.py      `agree` on what was seen, `together` with one program, over torch.distributed
 calling/      one call: what it gives, the model's state, what runs it
-counted/      `forecast`: how many programs a declared domain needs
 padded/       `buckets`: the sizes to pad to, and whether a program may be padded
 """
 
@@ -21,9 +19,9 @@ from typing import TYPE_CHECKING
 from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
-    from shapeproof.serve.counted.forecasts import Border as Border
-    from shapeproof.serve.counted.forecasts import Forecast as Forecast
-    from shapeproof.serve.counted.forecasts import forecast as forecast
+    from shapeproof.serve.forecasts import Border as Border
+    from shapeproof.serve.forecasts import Forecast as Forecast
+    from shapeproof.serve.forecasts import forecast as forecast
     from shapeproof.serve.misses import Miss as Miss
     from shapeproof.serve.misses import Reason as Reason
     from shapeproof.serve.on_demand import Served as Served
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = imported(
     __name__,
     {
-        ".counted.forecasts": "Border Forecast forecast",
+        ".forecasts": "Border Forecast forecast",
         ".misses": "Miss Reason",
         ".on_demand": "Served compile",
         ".padded.bucketing": "Buckets buckets",

@@ -1,6 +1,6 @@
 """Programs on demand: each call goes to the program whose proved domain contains it; a miss exports the model.
 
-call    read it, find its program by one generated function, run                   calls.py, router.py
+call    read it, find its program by one generated function, run                   calls.py, programs.py
 miss    one thread exports while nothing runs; the others wait, and look again     attempts.py, gate.py
 keep    a program whose domain is proved within another's is dropped               programs.py, domains.py
 
@@ -30,7 +30,6 @@ from shapeproof.export.shim.trees import sized_as
 from shapeproof.files import write_whole
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call
-from shapeproof.serve.archive import regions_of
 from shapeproof.serve.attempts import Exporter, Learned, no_random_numbers
 from shapeproof.serve.calling.backends import Backend, Run, resolved
 from shapeproof.serve.calling.calls import Request, Unreadable, read
@@ -39,8 +38,7 @@ from shapeproof.serve.calling.state import ModelState, share_state
 from shapeproof.serve.domains import flat_domain
 from shapeproof.serve.misses import Miss, explained
 from shapeproof.serve.page import served_html, served_page
-from shapeproof.serve.programs import Program
-from shapeproof.serve.router import Router
+from shapeproof.serve.programs import Program, Router, regions_of
 
 MOST_MISSES = 1000
 """The most misses that are kept: the first, each of another call."""

@@ -1,4 +1,4 @@
-"""One program that is served: its domain, what it was made for, and how it is run."""
+"""Served programs: the domain of one and how it is run, the one that serves a call, all as one archive."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.meaning.compiled import first_holding
 from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.contract.outside import OutsideDomain
-from shapeproof.export import Report, VerifiedProgram
+from shapeproof.export import Regions, Report, VerifiedProgram
+from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.serve.calling.calls import CallForm
 from shapeproof.serve.calling.state import attribute
 from shapeproof.serve.domains import FlatDomain, symbols
@@ -86,3 +91,67 @@ class Program:
         """True if this program is proved to serve every input that the other serves."""
         mine, others = self.exported.contract.memory, other.exported.contract.memory
         return self.key == other.key and (not mine.matters or mine == others) and other.flat.within(self.flat)
+
+
+class Router:
+    """The kept programs: one table of forms, and for each form one generated function of its sizes.
+
+    A router is immutable, so threads use it without a lock.
+    """
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self.programs = tuple(programs)
+        groups: dict[Hashable, list[Program]] = {}
+        for program in self.programs:
+            groups.setdefault(program.key, []).append(program)
+        self._groups = {
+            key: (first_holding([each.flat.formulas for each in group], symbols(len(group[0].flat.names))), group)
+            for key, group in groups.items()
+        }
+
+    def find(self, key: Hashable, sizes: Sequence[int], inputs: Sequence[Any]) -> Program | None:
+        """Return the first program of this key whose domain contains the sizes and that takes the inputs."""
+        finder, group = self._groups.get(key, _NONE)
+        index = finder(*sizes)
+        if index is None:
+            return None
+        if group[index].takes(inputs):
+            return group[index]
+        return next((each for each in group[index + 1 :] if each.serves(sizes, inputs)), None)
+
+
+_NONE: tuple[Callable[..., int | None], list[Program]] = (lambda *_: None, [])
+
+
+def regions_of(programs: Sequence[Program]) -> Regions:
+    """The regions of programs that differ in sizes alone.
+
+    Raises:
+        UsageError: there is none, or they differ in more.
+    """
+    if not programs:
+        raise UsageError("there is no program to save yet: call it first")
+    first = programs[0]
+    if any(each.key != first.key for each in programs):
+        message = "the programs differ in dtypes, ranks, constants or modes, and an archive of regions differs in sizes"
+        raise UsageError(f"{message}: save each of `programs` by itself")
+    domain = f.disjunction(*(f.conjunction(*each.flat.formulas) for each in programs))
+    contract = Requirements(
+        first.exported.contract.inputs,
+        _sizes(programs),
+        (domain,),
+        frozenset(),
+        dict(zip(symbols(len(first.flat.names)), first.flat.names, strict=True)),
+        first.exported.contract.with_memory_of(each.exported.contract for each in programs[1:]).memory,
+    )
+    return Regions(
+        tuple(each.exported for each in programs),
+        tuple(f.conjunction(*each.flat.formulas) for each in programs),
+        contract,
+    )
+
+
+def _sizes(programs: Sequence[Program]) -> tuple[tuple[Term, ...], ...]:
+    """The flat sizes by input, each its own symbol."""
+    own = iter(map(symbol, symbols(len(programs[0].flat.names))))
+    return tuple(tuple(next(own) for _ in range(length)) for length in programs[0].flat.lengths)

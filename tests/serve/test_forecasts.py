@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from shapeproof.export import ConstraintViolation
 from shapeproof.serve import forecast
-from shapeproof.serve.counted.least import fewest_blocks, fewest_to_cover
+from shapeproof.serve.forecasts import fewest_blocks, fewest_to_cover
 from tests.agreement import outcome, same
 from tests.export.random_programs import branch, comparisons_of, conditions_of, few, indented, terms_over
 

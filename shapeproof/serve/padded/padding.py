@@ -3,11 +3,14 @@
 A program with padded inputs must return the rows that it returns without padding, and may raise only where it raises
 without. Rules prove that node by node (row_by_row.py). If a node has no rule, the program is run at some sizes with NaN
 in the padding. That is a trial and never a proof; the status says so. A leak is an error that names the node.
+
+A leak may show only at some sizes, for some amounts of padding and for some values: `x.clamp(max=x.shape[0])` returns
+the same until a value is larger than the size. So a trial varies all three.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -27,8 +30,7 @@ from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.row_by_row import Varying
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
-from shapeproof.serve.padded.plans import Point
-from shapeproof.serve.padded.trials import VALUES, Change, pairs
+from shapeproof.serve.padded.plans import Point, dominates
 from shapeproof.wording import values_text
 
 Locate = Callable[[Point], Point]
@@ -252,3 +254,54 @@ def _made(found: Padding, program: VerifiedProgram, point: Point) -> Any:
     if at.keys() < inputs.domain.symbols.keys() or inputs.elements(at) > _LARGEST:
         return None
     return inputs.at(at, filled=True)
+
+
+PAIRS = 16
+"""At how many pairs of sizes a program is tried, the first of each bucket first."""
+Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def pairs(corners: Sequence[Point], least: Point) -> Iterator[tuple[Point, Point]]:
+    """Yield sizes with a bucket above: one below it, the least, one between; then those with the largest bucket.
+
+    >>> list(pairs([(4,), (8,)], (2,)))[:4]
+    [((3,), (4,)), ((7,), (8,)), ((2,), (4,)), ((2,), (8,))]
+    """
+    rounds: list[list[tuple[Point, Point]]] = [[], [], [], []]
+    for corner in corners:
+        ends = list(zip(least, corner, strict=True))
+        below = tuple(max(low, size - 1) for low, size in ends)
+        between = tuple((low + size) // 2 for low, size in ends)
+        for number, point in enumerate((below, least, between)):
+            rounds[number].append((point, corner))
+        rounds[3] += [(point, other) for point in (below, between) for other in corners[-1:]]
+    found = dict.fromkeys(pair for each in rounds for pair in each)
+    fitting = ((point, corner) for point, corner in found if point != corner and dominates(corner, point))
+    yield from list(fitting)[:PAIRS]
+
+
+def _times(factor: int) -> Change:
+    """Return large values, more of one sign than of the other; integers larger by one or two, or all equal."""
+
+    def change(tensor: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+        if tensor.dtype == torch.bool:
+            return torch.full_like(tensor, factor > 0)
+        if tensor.is_floating_point() or tensor.is_complex():
+            return (tensor + 1) * factor
+        return tensor + 1 if factor > 0 else torch.full_like(tensor, int(tensor.max()) if tensor.numel() else 0)
+
+    return change
+
+
+def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return values of all magnitudes; integers from 0 to one above the maximum."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        scale = torch.rand(tensor.shape, generator=generator).mul(6).exp2()
+        return tensor * scale.to(tensor.device, tensor.dtype) + 1
+    high = 2 if tensor.dtype == torch.bool else 2 + int(tensor.max() if tensor.numel() else 0)
+    drawn = torch.randint(max(2, high), tensor.shape, generator=generator)
+    return drawn.to(tensor.device, tensor.dtype)
+
+
+VALUES: Sequence[Change] = (lambda tensor, _: tensor, _times(1000), _times(-1000), _drawn, _drawn)
+"""What becomes of the values that are made up like the example's."""

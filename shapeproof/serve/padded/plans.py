@@ -111,14 +111,9 @@ def fewest(costs: Sequence[int], ratio: Fraction) -> list[int]:
 
 @dataclass
 class Search:
-    """Branch and bound over corners.
+    """Branch and bound over corners that one may pad to, each with its cost.
 
-    Args:
-        points: what is to be padded.
-        weights: how much each counts.
-        own: what each costs as it is.
-        corners: the sizes that one may pad to.
-        cost: what a corner costs.
+    Each point counts by its weight; `own` is what it costs as it is.
     """
 
     points: Sequence[Point]
