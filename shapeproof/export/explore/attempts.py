@@ -19,13 +19,7 @@ from shapeproof.solver.facts import Facts
 
 
 class Attempts:
-    """Makes the traces of one exploration.
-
-    Args:
-        inputs: the declared inputs.
-        trace: traces the model at a trial's point.
-        progress: called with a description of each step.
-    """
+    """Makes the traces of one exploration: `trace` makes one at a trial's point, `progress` is told of each step."""
 
     def __init__(
         self, inputs: Inputs, trace: Callable[..., torch.export.ExportedProgram], progress: Callable[[str], None]

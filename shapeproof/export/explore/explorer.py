@@ -36,7 +36,6 @@ from shapeproof.export.explore.findings import (
     asking,
     attributed,
 )
-from shapeproof.export.explore.inferred.as_main import as_trace_of
 from shapeproof.export.explore.inferred.narrowing import (
     condense_narrowings,
     narrowing_to,
@@ -46,7 +45,7 @@ from shapeproof.export.explore.inferred.narrowing import (
 )
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
-from shapeproof.export.explore.main_program import MainProgram
+from shapeproof.export.explore.main_program import MainProgram, as_trace_of
 from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SCOUT_ELEMENTS, TRACE_LIMIT
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.blame import needed, reasons
@@ -55,13 +54,9 @@ from shapeproof.solver.facts import Facts
 
 
 class Explorer:
-    """Traces a model wherever the domain requires it.
+    """Traces a model wherever the domain requires it; `trace` and `progress` are those of `Attempts`.
 
-    Args:
-        eager: the model, as eager runs it on the declared inputs.
-        trace: traces the model at a trial's point.
-        progress: called with a description of each step.
-        splitting: leave what one program does not serve to another program, instead of narrowing the domain.
+    `splitting`: leave what one program does not serve to another program, instead of narrowing the domain.
     """
 
     def __init__(

@@ -31,10 +31,7 @@ from shapeproof.wording import with_kind
 class Judge:
     """Compares the main program with the model, by other traces and by runs.
 
-    Args:
-        eager: the model, as eager runs it.
-        attempts: makes the traces.
-        splitting: what one program does not serve goes to another program.
+    `splitting`: what one program does not serve goes to another program.
     """
 
     def __init__(self, eager: replay.Eager, attempts: Attempts, *, splitting: bool) -> None:

@@ -92,9 +92,7 @@ Found = Mapping[str, int] | Undecided | None
 class Fitting:
     """Completes points, and leaves out those whose inputs are much larger than those that were run first.
 
-    Args:
-        inputs: the inputs.
-        start: the point that was run first; a name that a point leaves out has its value there.
+    A name that a point leaves out has its value at `start`, the point that was run first.
     """
 
     def __init__(self, inputs: Inputs, start: Mapping[str, int]) -> None:

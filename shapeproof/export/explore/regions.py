@@ -64,10 +64,7 @@ class Split:
 def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts], None]) -> Split:
     """Explore the domain until the solver proves that the regions cover it.
 
-    Args:
-        explorer: the explorer of the model.
-        domain: the declared domain.
-        look: adds further findings about a part of the domain to an exploration.
+    `look` adds further findings about a part of the domain to an exploration.
     """
     found = explorer.run(domain)
     done = Split(domain, [], [], found.main.trial)

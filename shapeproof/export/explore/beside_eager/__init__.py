@@ -3,9 +3,7 @@
 copies.py          copies of the model for them
 forms.py           the forms in which a program is run
 replay.py          calls copies of both and compares them
-crashes.py         raises where a kernel of torch would end the process
 products.py        products of large tensors, computed once for the runs of a comparison
-faint.py           finds differences of tiny results
 laid_out.py        compares the memory layout of results
 corners.py         the ends of the domain, and the bounds at which eager begins to serve
 extent.py          the sizes that a failure reaches

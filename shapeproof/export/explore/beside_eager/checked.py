@@ -45,12 +45,9 @@ _proofs: dict[Any, list[_Proof]] = {}
 
 
 def remember_proof(operator: Any, inputs: Inputs, names: Mapping[str, str]) -> None:
-    """Remember that an operator does what its fake kernel says, over the declared sizes.
+    """Remember that an operator does what its fake kernel says, over the declared sizes of its arguments.
 
-    Args:
-        operator: the operator.
-        inputs: its arguments as declared.
-        names: maps each argument of its schema to its name among the declared arguments.
+    `names` maps each argument of its schema to its name among the declared arguments.
     """
     apart = {name: symbol(f"{name} of {operator.name()}") for name in inputs.domain.symbols}
     leaves = (replace(leaf, terms=tuple(substitute(each, apart) for each in leaf.terms)) for leaf in inputs.leaves)
@@ -77,13 +74,7 @@ def _code(operator: Any) -> tuple[Any, ...]:
 
 
 def is_checked(operator: Any, program: torch.export.ExportedProgram, facts: Facts) -> bool:
-    """True if some proof covers each call of an operator in a program.
-
-    Args:
-        operator: the name of an operator.
-        program: the program that calls it.
-        facts: facts about the sizes of the program.
-    """
+    """True if some proof covers each call of an operator, by its name, in a program whose sizes meet these facts."""
     every = (node for each in graph_modules(program.graph_module) for node in each.graph.nodes)
     calls = [node for node in every if schemas.is_foreign(node.target) and node.target.name() == operator]
     translator = translator_of(program)

@@ -18,19 +18,19 @@ import torch
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.copies import copied
-from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
-from shapeproof.export.explore.beside_eager.faint import differ_faintly
 from shapeproof.export.explore.beside_eager.forms import Form, forms_of
-from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
+from shapeproof.export.explore.beside_eager.laid_out import has_elements, laid_otherwise
 from shapeproof.export.explore.beside_eager.products import products_shared
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import INPUT_ELEMENTS, SCOUT_ELEMENTS
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_on_fakes, error_on_meta
 from shapeproof.export.shim.modules import elements_held
+from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import storage_of, writes
-from shapeproof.export.shim.trees import flattened, leaves, map_tensors, sizes_as_tuples
+from shapeproof.export.shim.trees import flattened, graph_modules, leaves, map_tensors, sizes_as_tuples
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.wording import with_kind
@@ -384,3 +384,61 @@ def map_integers(
         return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)
 
     return map_tensors((args, kwargs), visit)  # type: ignore[no-any-return]
+
+
+_FAINT = 2.0**-40
+"""Far below the roundings of numbers near 1: a result as small as this is no remainder of their differences."""
+
+
+def differ_faintly(want: Sequence[Any], got: Sequence[Any]) -> bool:
+    """True if results that are equal within the tolerance are tiny and, for their size, not equal.
+
+    Random weights may make all results 1e-30: the tolerance then hides every difference.
+
+    >>> import torch
+    >>> tiny = torch.tensor([2.0**-90, 0.0])
+    >>> differ_faintly([tiny], [tiny * 2]), differ_faintly([tiny], [tiny * 1.0001])
+    (True, False)
+    >>> differ_faintly([tiny + 1], [tiny * 2 + 1])
+    False
+    """
+    pairs = [(a.detach(), b.detach()) for a, b in zip(want, got, strict=True) if _has_size(a)]
+    largest = max((float(a.abs().max()) for a, _ in pairs), default=0.0)
+    if not 0.0 < largest < _FAINT:
+        return False
+    return any(float((a.double() - b.double()).abs().max()) > largest * 1e-3 for a, b in pairs)
+
+
+def _has_size(result: Any) -> bool:
+    known = has_elements(result) and result.device.type != "meta"
+    return known and result.is_floating_point() and result.itemsize > 1
+
+
+def refusing_crashes(run: Any) -> contextlib.AbstractContextManager[Any]:
+    """Inside this block, a kernel that would end the process raises; costs nothing if the program calls none such.
+
+    A program is also run where its own trace does not lead, at sizes that answer a decision otherwise: eager takes
+    another kernel for attention over a sequence of length 0, and none for the gradients of a batch norm of no rows; the
+    kernels of the program divide by these sizes.
+    """
+    if not isinstance(run, torch.nn.Module):
+        return contextlib.nullcontext()
+    called = (node.target for each in graph_modules(run) for node in each.graph.nodes if node.op == "call_function")
+    divides = any(known_of(target).divides_by or known_of(target).divides_by_all for target in called)
+    return in_place_of_each_call(_refusing_division) if divides else contextlib.nullcontext()
+
+
+def _refusing_division(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run an operator, unless its kernel would divide by a size of its first operands that is 0.
+
+    Raises:
+        ZeroDivisionError: it would.
+
+    >>> _refusing_division(torch.ops.aten.relu.default, (torch.ones(0),), {})
+    tensor([])
+    """
+    known, tensors = known_of(func), [each for each in args[:3] if isinstance(each, torch.Tensor)]
+    divisors = [each.shape[dim] for dim in known.divides_by for each in tensors]
+    if 0 in divisors or (known.divides_by_all and tensors and tensors[0].numel() == 0):
+        raise ZeroDivisionError(f"the kernel of `{func}` divides by a size of 0")
+    return func(*args, **kwargs)

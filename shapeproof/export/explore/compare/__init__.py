@@ -4,8 +4,7 @@ equivalence.py   the comparison
 operations.py    the operations of each program
 idle.py          calls without effect on a region
 moved.py         tables of the state that are moved, or resized to their own size
-bodies.py        branches and other graphs inside a graph
+bodies.py        branches and other graphs inside a graph; those that a region decides
 metadata.py      the metadata of nodes
-taken.py         the branches of torch.cond that a region decides
 rerun.py         a program run again on symbolic sizes of another trace
 """

@@ -22,7 +22,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
-from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
+from shapeproof.export.explore.compare.bodies import Decided, Implied, Known, same_body, with_branches_taken
 from shapeproof.export.explore.compare.idle import has_none
 from shapeproof.export.explore.compare.metadata import (
     Difference,
@@ -34,7 +34,6 @@ from shapeproof.export.explore.compare.metadata import (
 )
 from shapeproof.export.explore.compare.moved import resizes, same_elements
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size
-from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
@@ -77,10 +76,7 @@ def difference(
 ) -> Difference | None:
     """Return the first difference between a program and the one traced on a region, or None.
 
-    Args:
-        program: a program traced anywhere.
-        there: a program traced on the region.
-        trial: the trial that `there` was traced with; its region may grow.
+    The region is that of the trial that `there` was traced with, and may grow.
     """
     found = _difference(program, there, trial)
     taken = (program, there) if found is None else _where_decided(program, there, trial)

@@ -82,9 +82,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
 class _Known:
     """The results of a program's operators that give one tensor, by their arguments; each result is given once.
 
-    Args:
-        program: the program.
-        read: returns the term of an int; None if no result is to be given.
+    `read` returns the term of an int; without it no result is given.
     """
 
     def __init__(self, program: torch.export.ExportedProgram, read: Callable[[Any], Term] | None) -> None:

@@ -166,10 +166,7 @@ def _unless_at(point: dict[str, int], required: Formula, facts: Facts) -> Formul
 def left_by(passing: Facts, declared: Facts, names: Collection[str]) -> list[Formula]:
     """Return what holds for declared sizes wherever some data pass all checks, beyond what the declared domain says.
 
-    Args:
-        passing: the facts that hold where the checks pass.
-        declared: the declared domain.
-        names: the sizes to examine, singly and in pairs.
+    The sizes of these names are examined, singly and in pairs.
     """
     facts = passing.assuming(*declared.formulas)
     sizes = [symbol(name) for name in sorted(names)]

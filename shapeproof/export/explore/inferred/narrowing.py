@@ -6,7 +6,7 @@ final requirement is the weakest that fits in a line and can be asserted in a gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
@@ -16,11 +16,12 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed
 from shapeproof.export.graph.emit import has_graph_form
-from shapeproof.export.limits import COMPARISONS
+from shapeproof.export.limits import COMPARISONS, TIED_SIZES
 from shapeproof.solver.answers.repair import repaired
-from shapeproof.solver.answers.witness import find
+from shapeproof.solver.answers.witness import find, grant
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -139,3 +140,45 @@ def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) 
         return not needed, narrowing.decision.where is None
 
     return (enough[0] if len(enough) == 1 else min(enough, key=distance)).decision
+
+
+def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
+    """Return the equalities between inferred sizes that hold in the example and in every other given input."""
+    first: dict[int, str] = {}
+    inferred = inputs.domain.of_role(Role.INFERRED)
+    names = [name for name in inputs.domain.symbols if name in inferred and name not in apart_from]
+    pairs = ((name, first.setdefault(example[name], name)) for name in names)
+    equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
+    return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
+
+
+def kept_equal(eager: Eager, found: Exploration, domain: Facts, point: Mapping[str, int]) -> list[Narrowing]:
+    """Return the example's equalities that cause a difference at a point; none if they are not the cause.
+
+    Only a run, and no recorded decision, requires them: code that asks whether torch is tracing may skip work in eager
+    that the program does. Example: the program indexes a mask that eager drops, past the mask's end if the mask has
+    fewer rows than the batch. At the example's equal sizes both do the same. The equality is enforced at run time;
+    later replays check that it suffices, as for any other domain.
+    """
+    inputs = eager.inputs
+    broken = [each for each in equal_in_example(inputs, inputs.example or {}) if not holds_at(each, dict(point))]
+    if not broken or len(broken) > TIED_SIZES or not _agree(eager, found, domain.assuming(*broken), point):
+        return []
+    for each in list(broken):
+        others = [other for other in broken if other is not each]
+        if others and _agree(eager, found, domain.assuming(*others, each.negation), point):
+            broken = others
+    asked = (narrowing_to(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs) for each in broken)
+    kept = [each for each in asked if each is not None]
+    return kept if len(kept) == len(broken) else []
+
+
+def _agree(eager: Eager, found: Exploration, region: Facts, point: Mapping[str, int]) -> bool:
+    """True if program and eager agree at a point of a region that keeps as many of the given sizes as possible."""
+    here = region.fork()
+    for name, value in sorted(point.items()):
+        grant(f.eq(symbol(name), value), here)
+    chosen = find(f.TRUE, here)
+    if not isinstance(chosen, dict) or not region.contains(whole := {**point, **chosen}):
+        return False
+    return eager.compare(found.forms, whole).agrees

@@ -17,8 +17,7 @@ from shapeproof.constraints.records.domain import Role
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
-from shapeproof.export.explore.inferred.kept_equal import equal_in_example
-from shapeproof.export.explore.inferred.narrowing import asked_for
+from shapeproof.export.explore.inferred.narrowing import asked_for, equal_in_example
 from shapeproof.export.limits import LOOK_LIMIT, LOOK_NODES, SCOUT_ELEMENTS, TIED_SIZES
 from shapeproof.solver.facts import Facts
 
