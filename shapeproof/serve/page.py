@@ -1,6 +1,6 @@
 """A served model as HTML: its programs, their regions and the sizes seen drawn, misses with reasons, what to declare.
 
-The same tables and plots as a report's (export/report/html.py, seen/plots.py): no script, no style sheet, no address.
+The same tables and plots as a report's (export/report/render.py, seen/plots.py): no script, no style sheet, no address.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.intervals import hull
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.report.html import table
 from shapeproof.export.report.region_map import RegionMap
+from shapeproof.export.report.render import table
 from shapeproof.seen import Seen
 from shapeproof.seen.plots import SeenSize, plot_html, seen_sizes, steps_html
 from shapeproof.serve.domains import symbols
+from shapeproof.serve.misses import Miss
 from shapeproof.serve.programs import Program
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import values_text
 
 if TYPE_CHECKING:
-    from shapeproof.serve.misses import Miss
     from shapeproof.serve.on_demand import Served
 
 

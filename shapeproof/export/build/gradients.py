@@ -10,25 +10,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.terms import Term
+from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.graph import nodes
+from shapeproof.export.report.report import Report
 from shapeproof.export.shim.autograd import has_hooks, noting_lines, recorded
 from shapeproof.export.shim.modules import module_around
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.export.trace.traced import translator_of
-
-if TYPE_CHECKING:
-    from shapeproof.export.build.program import VerifiedProgram
-    from shapeproof.export.report.report import Report
 
 TANGENTS = "tangents"
 """What the gradients of the results are called among the inputs."""

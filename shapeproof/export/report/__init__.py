@@ -11,7 +11,6 @@ oblivious.py    size-oblivious assumptions that are proved harmless
 sizes.py        the domain in terms of the inputs' sizes
 bounds.py       sizes that come from data, with their bounds
 region_map.py   a map of the regions of a split model
-render.py       a report as text
-html.py         a report for notebooks
+render.py       a report as text, and as HTML for notebooks
 saved.py        a report to and from JSON
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shapeproof.export.report.render import bounds_html
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -36,6 +38,4 @@ class Bounds(tuple[Bound, ...]):
         return "\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
-        from shapeproof.export.report.html import bounds_html
-
         return bounds_html(self)

@@ -77,13 +77,7 @@ class Oblivious:
 
 
 def size_oblivious(found: Exploration, status: str, names: Mapping[str, str]) -> Oblivious:
-    """Return the verdicts on the assumptions of the main program.
-
-    Args:
-        found: the exploration.
-        status: its verdict.
-        names: the user's name of each symbol.
-    """
+    """Return the verdicts on the assumptions of the main program, by the verdict on it, in the user's names."""
     trial = found.main.trial
     one_path = status == "proved" and not trial.of_kind(Kind.BRANCH)
     assumed = [_assumption(found, step, names, proved=one_path) for step in trial.of_kind(Kind.ASSUMED)]

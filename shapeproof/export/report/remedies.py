@@ -19,12 +19,10 @@ from shapeproof.export.declare.redeclare import Declarations, Deferred, redeclar
 from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement, serving_bound
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
-from shapeproof.export.explore.inferred.kept_equal import kept_equal
-from shapeproof.export.explore.inferred.narrowing import anchors_of, sayable
+from shapeproof.export.explore.inferred.narrowing import anchors_of, kept_equal, sayable
 from shapeproof.export.report.report import Report
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.repair import Repair, repaired
-from shapeproof.solver.answers.round_anchor import round_anchor
+from shapeproof.solver.answers.repair import Repair, repaired, round_anchor
 from shapeproof.solver.answers.simplify import in_few_words
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied

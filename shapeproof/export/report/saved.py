@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -24,8 +25,6 @@ from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic import TypeAdapter
 
     from shapeproof.export.report.report import Report
