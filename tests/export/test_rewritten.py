@@ -1,4 +1,4 @@
-"""Functions that are rewritten for symbolic sizes (ops/written) give what eager gives, and raise where eager raises."""
+"""Functions that are rewritten for symbolic sizes give what eager gives, and raise where eager raises."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.ops.written.signals import istft, unfold
-from shapeproof.export.ops.written.statistics import combinations, corrcoef, cov, vander
+from shapeproof.export.ops.rewritten import combinations, corrcoef, cov, istft, unfold, vander
 from tests.agreement import agree
 
 KINDS = st.sampled_from((torch.float32, torch.float64, torch.int64, torch.bool))

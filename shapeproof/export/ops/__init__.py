@@ -6,7 +6,7 @@ output_sizes.py     sizes of a result that come from data
 value_ranges.py     bounds of the integers in a result
 stated.py           both of these, stated by users for their own operators
 decompositions.py   functions of torch that freeze a size, rewritten in functions that do not
-written/            more of these
+rewritten.py        more of these, of windows, frequencies, covariances and counts
 recurrent.py        results of LSTM, GRU and RNN
 layouts.py          sizes and layouts of fake tensors, compared
 shapes/             sizes and dtypes of results without a run

@@ -18,9 +18,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from shapeproof.export.ops import rewritten
 from shapeproof.export.ops.shapes.shape_functions import each_dim
-from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
-from shapeproof.export.ops.written.statistics import bincount, combinations, corrcoef, cov, vander
 from shapeproof.export.shim.numbers.symbols import may_be_negative
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
@@ -28,11 +27,7 @@ from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
     """Return torch.linspace for ends that are numbers: both ends are exact, and one step is `start`.
 
-    Args:
-        start: the first element, an int or a float, symbolic or not.
-        end: the last element.
-        steps: the number of elements.
-        options: a floating `dtype`, and the other options of torch.arange.
+    The options are a floating `dtype`, and the other options of torch.arange.
 
     >>> linspace(0, 1, 3), linspace(2, 9, 1), linspace(2, 9, 0)
     (tensor([0.0000, 0.5000, 1.0000]), tensor([2.]), tensor([]))
@@ -400,7 +395,7 @@ def _always(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:  # noqa: AR
     return True
 
 
-_ISTFT = inspect.signature(istft)
+_ISTFT = inspect.signature(rewritten.istft)
 _Written = tuple[Callable[..., Any], _Suits]
 _LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
 _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
@@ -420,20 +415,20 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.tril_indices: ((tril_indices, _always),),
     torch.triu_indices: ((triu_indices, _always),),
     **dict.fromkeys((torch.kron, torch.Tensor.kron), ((kron, _always),)),
-    torch.fft.fftfreq: ((fftfreq, _of_samples),),
-    torch.fft.rfftfreq: ((rfftfreq, _of_samples),),
-    torch.hamming_window: ((hamming_window, _of_a_window),),
-    torch.hann_window: ((hann_window, _of_a_window),),
+    torch.fft.fftfreq: ((rewritten.fftfreq, _of_samples),),
+    torch.fft.rfftfreq: ((rewritten.rfftfreq, _of_samples),),
+    torch.hamming_window: ((rewritten.hamming_window, _of_a_window),),
+    torch.hann_window: ((rewritten.hann_window, _of_a_window),),
     torch.pixel_unshuffle: ((pixel_unshuffle, _by_factor),),
     torch.Tensor.repeat: ((repeat, _as_ranked),),
     **dict.fromkeys((torch.tile, torch.Tensor.tile), ((tile, _perhaps_negative),)),
-    **dict.fromkeys((torch.cov, torch.Tensor.cov), ((cov, _of_real_rows),)),
-    **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((corrcoef, _of_real_rows),)),
-    **dict.fromkeys((torch.bincount, torch.Tensor.bincount), ((bincount, _always),)),
-    torch.combinations: ((combinations, _of_elements),),
-    torch.vander: ((vander, _of_a_vector),),
-    torch.Tensor.unfold: ((unfold, _slid),),
-    **dict.fromkeys((torch.istft, torch.Tensor.istft), ((istft, _of_a_length),)),
+    **dict.fromkeys((torch.cov, torch.Tensor.cov), ((rewritten.cov, _of_real_rows),)),
+    **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((rewritten.corrcoef, _of_real_rows),)),
+    **dict.fromkeys((torch.bincount, torch.Tensor.bincount), ((rewritten.bincount, _always),)),
+    torch.combinations: ((rewritten.combinations, _of_elements),),
+    torch.vander: ((rewritten.vander, _of_a_vector),),
+    torch.Tensor.unfold: ((rewritten.unfold, _slid),),
+    **dict.fromkeys((torch.istft, torch.Tensor.istft), ((rewritten.istft, _of_a_length),)),
     **dict.fromkeys((torch.diagonal, torch.Tensor.diagonal), ((diagonal, _by_number),)),
     PAD_SEQUENCE: ((pad_sequence, _alike),),
 }

@@ -18,11 +18,7 @@ from shapeproof.export.ops.table import known_of
 def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]) -> tuple[torch.Tensor, ...] | None:
     """Return a recurrent operator's results with undefined elements; None where torch must run it.
 
-    Args:
-        func: the operator.
-        args: its arguments.
-        kwargs: its named arguments.
-        equal: True for two sizes that are known to be equal.
+    `equal` tells whether two sizes are known to be equal.
 
     Raises:
         RuntimeError: the sequence has no steps, as in eager.
