@@ -1,6 +1,6 @@
 """The decision procedure: proved, refuted with a witness, undecided, or vacuous. The only room that uses Z3.
 
-the ladder   cheap steps first, then Z3             prove.py, cases.py, alternatives.py, search.py
+the ladder   cheap steps first, then Z3             prove.py, cases.py, search.py
 facts        the facts in force; unsat cores        facts.py, history.py, clash.py
 work         limits of a question; its cost         budget.py, ledger.py
 learned/     consequences of facts, without a solver

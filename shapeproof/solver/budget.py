@@ -10,16 +10,12 @@ repair, opens an allowance of several budgets in the same way, and returns what 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.work import Meter, OutOfWork, charge, current_meter, metered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _QUESTIONS_OF_A_TASK = 8
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from shapeproof.constraints.formulas import Formula
 from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from shapeproof.constraints.formulas import Formula
 
 
 def clash(facts: Facts) -> tuple[Formula, ...]:

@@ -7,14 +7,15 @@ results belong to a state, which stands for one list of facts; a new fact leads 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import FALSE, TRUE, Formula
 from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import has_meaning, holds_at, true_at
+from shapeproof.constraints.meaning.evaluate import Environment, has_meaning, holds_at, true_at
 from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved
 from shapeproof.constraints.terms import constant
@@ -43,11 +44,6 @@ from shapeproof.solver.sampled.points import (
 )
 from shapeproof.solver.smt import ask
 from shapeproof.solver.smt.session import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from shapeproof.constraints.meaning.evaluate import Environment
 
 _WANTED_POINTS = 6
 _MOST_POINTS = 16

@@ -5,13 +5,10 @@ So a region of an export costs only the facts that distinguish it, however many 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.formulas import Formula
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

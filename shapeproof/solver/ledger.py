@@ -7,21 +7,17 @@ to no allowance.
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.verdicts import Verdict
 from shapeproof.constraints.syntax.printing import number_text
 from shapeproof.constraints.work import unmetered
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.records.verdicts import Verdict
-    from shapeproof.solver.history import History
-
+from shapeproof.solver.history import History
 
 _LONGEST_LOGGED = 500
 _QUESTIONS = logging.getLogger("shapeproof.questions")

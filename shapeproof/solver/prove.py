@@ -15,40 +15,33 @@ A formula that may divide by zero does not hold there: the same ladder first pro
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, implies
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.evaluate import has_meaning, true_at
 from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.constraints.syntax.text import parse_relation
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.solver.alternatives import proved_by_alternatives
-from shapeproof.solver.budget import Allowance, is_affordable, until_spent
-from shapeproof.solver.cases import proved_by_cases, refined
+from shapeproof.solver.budget import Allowance, Budget, is_affordable, until_spent
+from shapeproof.solver.cases import proved_by_alternatives, proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.equalities import FRESH
-from shapeproof.solver.learned.knowledge import within
+from shapeproof.solver.learned.knowledge import Knowledge, within
 from shapeproof.solver.sampled.exhaustion import TooManyPointsError, box_size, points_where
 from shapeproof.solver.sampled.points import Point, complete, named, public
 from shapeproof.solver.search import search
 from shapeproof.solver.smt import ask
 from shapeproof.solver.smt.session import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from shapeproof.constraints.reals import Real
-    from shapeproof.solver.budget import Budget
-    from shapeproof.solver.learned.knowledge import Knowledge
-
 
 _MOST_FAILING = 16
 _FEW_CASES = 12

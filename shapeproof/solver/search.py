@@ -7,7 +7,7 @@ steps through the remainders by its largest divisor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from shapeproof.constraints.formulas import Compare, Formula
 from shapeproof.constraints.meaning.evaluate import true_at, value_at
@@ -15,12 +15,8 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
 from shapeproof.solver.cases import divided
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.sampled.points import Point, doubles, moved
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from shapeproof.solver.facts import Facts
 
 _MOST_BASES = 2
 _MOST_VALUES = 12

@@ -13,7 +13,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 from shapeproof.solver import prove
-from shapeproof.solver.alternatives import proved_by_alternatives
+from shapeproof.solver.cases import proved_by_alternatives
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.functions.axioms import axioms
 from shapeproof.solver.functions.doubles import range_of

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from shapeproof.constraints.formulas import Formula
 from shapeproof.solver.budget import until_spent
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.solver.facts import Facts
 
 
 def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:

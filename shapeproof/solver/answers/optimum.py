@@ -5,22 +5,17 @@ Law: a bound is proved, and attained at a point of the facts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import lcm
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.formulas import gt, le
+from shapeproof.constraints.formulas import Formula, gt, le
 from shapeproof.constraints.meaning.evaluate import evaluate, value_at
 from shapeproof.constraints.records.verdicts import Undecided
+from shapeproof.constraints.terms import Term
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import until_spent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.terms import Term
-    from shapeproof.solver.facts import Facts
+from shapeproof.solver.facts import Facts
 
 _LARGEST_SIZE = 2**63 - 1
 _FAR = 2**64 * lcm(*range(1, 33))

@@ -6,24 +6,18 @@ term is returned.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import eq
 from shapeproof.constraints.meaning.evaluate import value_at
 from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.terms import Apply, Symbol, constant, floor_div, maximum, minimum, symbol
+from shapeproof.constraints.terms import Apply, Symbol, Term, constant, floor_div, maximum, minimum, symbol
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import implied
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from shapeproof.constraints.terms import Term
-    from shapeproof.solver.facts import Facts
-
-    Values = Sequence[tuple[Mapping[str, int], int]]
-
+Values = Sequence[tuple[Mapping[str, int], int]]
 
 _STEPS = 64
 """The number of consecutive sizes that are searched for a pattern."""

@@ -6,20 +6,15 @@ where it is zero; a separate conjunct states that the formula is defined.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from shapeproof.constraints.formulas import Or, conjunction, eq, ge
+from shapeproof.constraints.formulas import Formula, Or, conjunction, eq, ge
 from shapeproof.constraints.meaning.definedness import defined, demanded
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, RealCall, real_call
 from shapeproof.constraints.terms import FloorDiv, Term, Where, constant, floor_div, maximum, where
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.reduction import Reducer
 from shapeproof.solver.prove import implied
-
-if TYPE_CHECKING:
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.solver.facts import Facts
 
 
 def computed_whole(formula: Formula, known: Facts) -> Formula | None:

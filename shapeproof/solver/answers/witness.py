@@ -6,7 +6,7 @@ Law: every point is evaluated before it is returned: all facts and the formula h
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from shapeproof.constraints.formulas import FALSE, TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
@@ -14,14 +14,9 @@ from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, 
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
 from shapeproof.constraints.work import current_meter
 from shapeproof.solver.budget import until_spent
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.sampled.points import doubles, public
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from shapeproof.solver.facts import Facts
-    from shapeproof.solver.sampled.points import Point
+from shapeproof.solver.sampled.points import Point, doubles, public
 
 _SMALL, _LARGE = 5, 200
 """Sizes to trace at, and to run eager with."""

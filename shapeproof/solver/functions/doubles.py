@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from shapeproof.constraints import operators
+from shapeproof.constraints.formulas import RealCompare
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
 from shapeproof.constraints.terms import Term
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shapeproof.constraints.formulas import RealCompare
 
 Bounds: TypeAlias = Callable[[Term], Interval]
 """Known bounds of a term."""

@@ -12,19 +12,16 @@ the attempt. An overflow gives an infinity; every operation here propagates it u
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import MEMORY, Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.solver.functions.doubles import Bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _HALF_ULP = Fraction(1, 2**53)
 _EXACT = 2**53

@@ -8,10 +8,10 @@ answers, which make no claims.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, connected, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
@@ -19,16 +19,12 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Term, symbol
 from shapeproof.solver.budget import Budget
+from shapeproof.solver.history import History
+from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.ledger import Ledger
 from shapeproof.solver.smt import ask
 from shapeproof.solver.smt.lower import Script, script
 from shapeproof.solver.smt.session import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shapeproof.solver.history import History
-    from shapeproof.solver.learned.knowledge import Knowledge
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,20 @@ min, max and rounded quotient contributes the inequalities of its definition. La
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import FloorDiv
-from shapeproof.constraints.nodes import MEMORY
+from shapeproof.constraints.nodes import MEMORY, Node
+from shapeproof.constraints.polynomials import Monomial
 from shapeproof.constraints.terms import Apply, Extremum, Term, from_poly, of_atom
 from shapeproof.constraints.work import charge
 from shapeproof.solver.functions.axioms import axioms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shapeproof.constraints.nodes import Node
-    from shapeproof.constraints.polynomials import Monomial
     from shapeproof.solver.learned.knowledge import Knowledge
 
 _DEEPEST = 3

@@ -12,21 +12,17 @@ Law: each solution follows from the equality and the definition of the new name 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.nodes import MEMORY, postorder
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.terms import FloorDiv, Term, floor_div, from_poly, of_atom, symbol, symbol_in
+from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.reduction import substitute
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from shapeproof.solver.learned.knowledge import Knowledge
 
 FRESH = "$"
 """The prefix of made-up names."""

@@ -13,8 +13,9 @@ This module stores the tables and answers small questions from them; learning.py
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Iterator
 from itertools import starmap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import Compare, Formula, Or, compare, ge, le
@@ -27,9 +28,6 @@ from shapeproof.solver.learned import entailment
 from shapeproof.solver.learned.bounding import EVERYTHING, KnownBounds, shape_of
 from shapeproof.solver.learned.layers import Index, Layered
 from shapeproof.solver.learned.remainders import Remainder
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
 
 _ZERO = Interval(0, 0)
 

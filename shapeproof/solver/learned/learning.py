@@ -7,8 +7,8 @@ becomes neither a solution nor a range remains an active formula.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, Or, compare, ge, le
@@ -17,15 +17,11 @@ from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.records.domain import ranges
 from shapeproof.constraints.terms import Extremum, FloorDiv, Term, floor_div, from_poly, modulo, symbol, symbol_in
 from shapeproof.solver.learned import audit
-from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, term_of
+from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, shaved, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
 from shapeproof.solver.learned.knowledge import Knowledge, equality, within
 from shapeproof.solver.learned.reduction import Expression, Reducer
 from shapeproof.solver.learned.remainders import plainly, remainder_in
-from shapeproof.solver.learned.shaving import shaved
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _MOST_ROUNDS = 8
 _MOST_STEPS = 4096

@@ -12,8 +12,10 @@ The results are memoised in the knowledge, until it changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from math import gcd
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from shapeproof.constraints import operators, polynomials
 from shapeproof.constraints.formulas import (
@@ -31,7 +33,7 @@ from shapeproof.constraints.formulas import (
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT, Poly
-from shapeproof.constraints.reals import FromInt, RealCall
+from shapeproof.constraints.reals import FromInt, Real, RealCall
 from shapeproof.constraints.terms import (
     Apply,
     Extremum,
@@ -50,16 +52,15 @@ from shapeproof.constraints.terms import (
     unknown,
     where,
 )
+from shapeproof.solver.functions.axioms import weighted
+from shapeproof.solver.functions.doubles import range_of
+from shapeproof.solver.functions.enclosures import Enclosure, enclosure
 from shapeproof.solver.functions.exact import exact_comparison, exact_integer
 from shapeproof.solver.functions.powers import divided_powers, joined_powers, with_powers
 from shapeproof.solver.learned import audit
 from shapeproof.solver.learned.bounding import term_of
-from shapeproof.solver.learned.enclosed import enclosed
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.remainders import by_remainders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 Expression = TypeVar("Expression", Term, Formula)
 
@@ -351,3 +352,40 @@ def substitute(expression: Expression, replacements: Mapping[str, Term]) -> Expr
     for name in replaced:
         renaming.solve(name, replacements[name])
     return Reducer(renaming).reduce(expression)
+
+
+def enclosed(formula: RealCompare, known: Knowledge) -> bool | None:
+    """True or False if enclosures show it for `<=` or `<` of doubles wherever it is defined; otherwise None.
+
+    So `n * 1.5 >= n` holds at any n >= 0. An enclosure is used for a side that cannot be nan; for the lesser side, also
+    only if that side is finite. An enclosure says nothing about an infinity; on the greater side an infinity does no
+    harm.
+    """
+    left, right = formula.left, formula.right
+    if formula.op not in {"<=", "<"}:
+        return None
+    strict = formula.op == "<"
+    if _exceeds(right, left, known, strict=strict):
+        return not formula.negated
+    if _exceeds(left, right, known, strict=not strict):
+        return formula.negated
+    return None
+
+
+def _exceeds(great: Real | Term, small: Real | Term, known: Knowledge, *, strict: bool) -> bool:
+    """True if enclosures show `small <= great`, or `small < great` if strict; neither side may be nan."""
+    above, below = _of(great, known, finite=False), _of(small, known, finite=True)
+    if above is None or below is None:
+        return False
+    gaps: dict[Term, Fraction] = {term: low for term, (low, _) in above.parts.items()}
+    for term, (_, high) in below.parts.items():
+        gaps[term] = gaps.get(term, Fraction(0)) - high
+    total, _ = weighted(gaps)
+    return known.nonnegative(total - 1 if strict else total)
+
+
+def _of(side: Real | Term, known: Knowledge, *, finite: bool) -> Enclosure | None:
+    if isinstance(side, Term):
+        return Enclosure({side: (Fraction(1), Fraction(1))}) if known.nonnegative(side) else None
+    lies = range_of(side, known.bounds)
+    return None if lies.nan or (finite and not lies.is_finite) else enclosure(side, known.bounds)

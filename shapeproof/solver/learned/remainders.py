@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
-from shapeproof.constraints.formulas import ge, le
+from shapeproof.constraints.formulas import Formula, ge, le
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly, of_atom, symbol
 
 if TYPE_CHECKING:
-    from shapeproof.constraints.formulas import Formula
     from shapeproof.solver.learned.knowledge import Knowledge
 
 

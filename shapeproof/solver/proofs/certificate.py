@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import Formula, conjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
@@ -28,13 +27,10 @@ from shapeproof.files import sha256, write_whole
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.history import BEGINNING, History
-from shapeproof.solver.learned.audit import Auditor, Claim, auditing
+from shapeproof.solver.learned.audit import Auditor, Checked, Claim, auditing
 from shapeproof.solver.ledger import Entry
 from shapeproof.solver.prove import decide
 from shapeproof.wording import values_text
-
-if TYPE_CHECKING:
-    from shapeproof.solver.learned.audit import Checked
 
 RESET = "(reset)\n(set-logic ALL)"
 CHECK = "(check-sat)"

@@ -6,22 +6,18 @@ values. So a thousand facts about one size cost one evaluation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from shapeproof.constraints.formulas import Compare
+from shapeproof.constraints.formulas import Compare, Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, true_at
 from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.terms import Term
 from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of
 from shapeproof.solver.learned.layers import Index, Layered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.nodes import Node
-    from shapeproof.solver.sampled.points import Point
+from shapeproof.solver.sampled.points import Point
 
 
 @dataclass(frozen=True, slots=True)

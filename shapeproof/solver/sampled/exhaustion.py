@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import ShapeproofError
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.compiled import compiled
+from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.work import charge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.meaning.intervals import Interval
-    from shapeproof.solver.budget import Allowance
-    from shapeproof.solver.ledger import Ledger
+from shapeproof.solver.budget import Allowance
+from shapeproof.solver.ledger import Ledger
 
 _AT_ONCE = 512
 _NODES_A_STEP = 64

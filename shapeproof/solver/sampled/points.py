@@ -10,20 +10,17 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import has_meaning, true_at, value_at, values_at
+from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import RealConstant, RealSymbol
 from shapeproof.constraints.terms import Term
 from shapeproof.solver.learned.equalities import FRESH
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from shapeproof.constraints.meaning.intervals import Interval
-    from shapeproof.solver.learned.knowledge import Knowledge
+from shapeproof.solver.learned.knowledge import Knowledge
 
 Point: TypeAlias = "dict[str, int]"
 

@@ -7,20 +7,16 @@ choose any functions where there is no theory; the caller evaluates it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.work import charge
 from shapeproof.solver.budget import Allowance, Budget, current_allowance
+from shapeproof.solver.functions.doubles import Bounds
+from shapeproof.solver.ledger import Ledger
 from shapeproof.solver.smt.lower import Script, script
 from shapeproof.solver.smt.session import Answer, Core, Session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.solver.functions.doubles import Bounds
-    from shapeproof.solver.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

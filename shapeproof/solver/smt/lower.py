@@ -15,23 +15,18 @@ The lowering produces text instead of Z3's expressions, because any solver can r
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
-from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.polynomials import Monomial
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, Extremum, FloorDiv, Symbol, Term, Unknown, Where, from_poly, of_atom
 from shapeproof.solver.functions.axioms import axioms, is_strict, rising
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.polynomials import Monomial
-    from shapeproof.solver.functions.doubles import Bounds
+from shapeproof.solver.functions.doubles import Bounds
 
 _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8

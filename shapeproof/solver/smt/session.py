@@ -7,13 +7,10 @@ The text of the question comes from lower.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import z3
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Answer(Enum):
