@@ -10,9 +10,7 @@ from typing import Any
 def imported(package: str, names: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any]]:
     """Return the `__all__` and the `__getattr__` of a package.
 
-    Args:
-        package: its name.
-        names: the names of each module, separated by spaces; a module that begins with a dot is in the package.
+    `names`: those of each module, separated by spaces; a module that begins with a dot is in the package.
 
     >>> found, find = imported("shapeproof.solver", {".budget": "Budget", ".prove": "decide prove"})
     >>> found, find("Budget").__module__

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 
 _LINE = 88
 """The maximal length of a line of code."""

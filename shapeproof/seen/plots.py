@@ -115,9 +115,7 @@ def plot_html(sizes: Sequence[SeenSize]) -> str:
 def steps_html(misses: Sequence[int], calls: int) -> str:
     """The number of misses over that of calls, for a page, or the sentence that says what the plot needs.
 
-    Args:
-        misses: the numbers of the calls that missed, in order.
-        calls: how many calls there were.
+    The misses are the numbers of the calls that missed, in order.
     """
 
     def draw(axes: Axes) -> None:

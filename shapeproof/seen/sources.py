@@ -16,10 +16,7 @@ from shapeproof.seen.calls import Kind, user_name
 
 
 def sources_served(program: Any) -> Iterator[str]:
-    """The sizes and ints that a proved program serves with more than one value, as torch names them: `L['x']:0`.
-
-    Args:
-        program: what `export` gives.
+    """The sizes and ints that a program of `export` serves with more than one value, as torch names them: `L['x']:0`.
 
     Raises:
         UsageError: it is not one program, or not proved.
@@ -41,10 +38,7 @@ def sources_served(program: Any) -> Iterator[str]:
 
 
 def marks_of(sources: Iterable[str]) -> str:
-    """The same as calls of mark_dynamic, one a line; an int takes no mark.
-
-    Args:
-        sources: of tensors with a dimension.
+    """Sources as calls of mark_dynamic, one a line; an int takes no mark.
 
     >>> print(marks_of(["L['x']:0", "L['cache'][1]:2", "L['n']"]))
     mark_dynamic(x, 0)
@@ -55,11 +49,7 @@ def marks_of(sources: Iterable[str]) -> str:
 
 
 def varied(kind: Kind, varying: Iterable[bool]) -> Iterator[str]:
-    """The sizes and ints of calls of a kind that varied, as torch names them.
-
-    Args:
-        kind: the kind.
-        varying: for each number of its points whether it varied.
+    """The sizes and ints of calls of a kind that varied, as torch names them; `varying` tells it for each number.
 
     >>> from shapeproof.seen.calls import Slot
     >>> list(varied((Slot("L['n']", "int"), Slot("L['x']", "tensor", "float32", 2)), (True, False, True)))

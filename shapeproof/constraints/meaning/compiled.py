@@ -7,22 +7,18 @@ skip. If one of them raises, the function falls back to evaluate.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.polynomials import Monomial
 from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
 from shapeproof.constraints.work import charge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.polynomials import Monomial
 
 _LONGEST_SUM = 64
 _SHORT = {"and", "or", "xor", "rshift", "trunc", "floor", "ceil", "round"}

@@ -32,13 +32,7 @@ _ASSUMED = 2**16
 
 
 class Bounding:
-    """Bounds of the sizes of one program.
-
-    Args:
-        program: the program.
-        found: the exploration, which has the facts of the program.
-        inputs: the declared inputs.
-    """
+    """Bounds of the sizes of one program; its exploration has the facts."""
 
     def __init__(self, program: torch.export.ExportedProgram, found: Exploration, inputs: Inputs) -> None:
         self._program = program

@@ -38,23 +38,13 @@ _NO_BOUND = (None, torch.iinfo(torch.int64).max)
 
 
 def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
-    """Write out the bounds of slices, unless they are proved to be in order and within the sliced size.
-
-    Args:
-        program: modified in place.
-        facts: the facts that hold for every input of the program.
-    """
+    """Write out the bounds of slices in place, unless these are proved to be in order and within the sliced size."""
     for graph in _changed(program, facts, _Slice.write):
         graph.lint()
 
 
 def remove_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
-    """Remove written-out bounds; slice operators clamp their bounds at run time anyway.
-
-    Args:
-        program: modified in place.
-        facts: the facts that hold for every input of the program.
-    """
+    """Remove written-out bounds in place; slice operators clamp their bounds at run time anyway."""
     for graph in _changed(program, facts, _Slice.leave):
         graph.eliminate_dead_code()
 

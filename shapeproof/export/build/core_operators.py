@@ -37,12 +37,7 @@ _EXTREMES = (torch.sym_min, torch.sym_max)
 
 
 def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
-    """Rewrite the operators of a decomposed program.
-
-    Args:
-        program: modified in place.
-        facts: the facts that hold for every input of the program.
-    """
+    """Rewrite the operators of a decomposed program in place, by the facts that hold for all its inputs."""
     remove_clamps(program, facts)
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):

@@ -56,11 +56,9 @@ def absolute(call: Callable[..., Any], value: Any, *, real: bool) -> Any:
 
 
 class Computation:
-    """Computes terms and formulas from the values of their symbols.
+    """Computes terms and formulas from the values of their symbols, to which the caller may add more later.
 
-    Args:
-        symbols: the value of each symbol; the caller may add more later.
-        call: applies an operator to values.
+    `call` applies an operator to values.
     """
 
     def __init__(self, symbols: Mapping[str, Any], call: Callable[..., Any] = plainly) -> None:

@@ -96,9 +96,7 @@ _BILINEAR = 0
 def jumps(program: torch.export.ExportedProgram, results: Mapping[Any, str]) -> Iterator[tuple[torch.fx.Node, str]]:
     """Yield the operators that may show how an operand was rounded, each with the function that rounds.
 
-    Args:
-        program: the program.
-        results: the name of each decomposed function, by the storages of its results.
+    `results`: the name of each decomposed function, by the storages of its results.
     """
     rounded = dict(results)
     for node in program.graph.nodes if rounded else ():

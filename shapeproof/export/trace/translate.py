@@ -56,11 +56,7 @@ class Untranslatable(ValueError):  # noqa: N818 - names what the expression is, 
 
 
 class Translator:
-    """Translates sympy expressions over named symbols, and caches the translations.
-
-    Args:
-        meaning: returns the term that an integer symbol stands for.
-    """
+    """Translates sympy expressions over named symbols, whose terms `meaning` returns, and caches the translations."""
 
     def __init__(self, meaning: Callable[[sympy.Symbol], t.Term]) -> None:
         self._meaning = meaning
@@ -341,14 +337,7 @@ class Writer:
 
 
 def simpler(translator: Translator, writer: Writer, bounds: Facts, expr: sympy.Expr) -> sympy.Expr:
-    """Return a large or opaque expression in a form with fewer nodes, equal within the bounds, if one is found.
-
-    Args:
-        translator: reads the expression.
-        writer: writes it.
-        bounds: what holds for the symbols.
-        expr: the expression.
-    """
+    """Return a large or opaque expression in a form with fewer nodes, equal within the bounds, if one is found."""
     if writer.size(expr) <= _LARGE and not expr.has(*OPAQUE):
         return expr
     try:

@@ -66,11 +66,9 @@ class Memory:
         return bool(self.reads or self.writes or self.state)
 
     def check(self, given: Sequence[Any], state: Mapping[str, torch.Tensor]) -> None:
-        """Raise OutsideDomain if inputs do not lie in memory as the program requires.
+        """Raise OutsideDomain if flat inputs do not lie in memory as the program requires.
 
-        Args:
-            given: the flat inputs.
-            state: buffers and constants of the model that may share memory with an input.
+        `state`: buffers and constants of the model that may share memory with an input.
         """
         for index, layout in self.layouts.items():
             self._check_layout(layout, given[index])

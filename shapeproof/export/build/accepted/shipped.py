@@ -35,14 +35,7 @@ from shapeproof.export.trace.trial import DataCheck
 def shipped(
     inputs: Inputs, contract: Requirements, program: torch.export.ExportedProgram, checks: Iterable[DataCheck]
 ) -> Contract:
-    """Return the contract of a program.
-
-    Args:
-        inputs: the declared inputs.
-        contract: the requirements that the program checks its inputs against.
-        program: the traced program.
-        checks: the program's checks on data.
-    """
+    """Return the contract of a program, which makes these checks on data."""
     structure, guards = _structure(inputs), contract.guards(program)
     flat = [_input(leaf, name, guard) for leaf, (name, guard) in zip(inputs.leaves, guards.items(), strict=True)]
     known = frozenset[str]().union(*(term.symbols for each in flat for term in each.sizes))

@@ -31,8 +31,7 @@ def message_at(user: SourceLocation | None, formula: Formula) -> str:
 class CheckWriter:
     """Holds the checks that are not in the graph yet: a check made inside an operator is written after the operator.
 
-    Args:
-        is_recording: returns True if torch records calls at present.
+    `is_recording` tells whether torch records calls at present.
     """
 
     def __init__(self, is_recording: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
@@ -30,14 +30,12 @@ from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.strides import restrided
 from shapeproof.export.shim.trees import graph_modules, is_bare, leaves, map_all
+from shapeproof.export.trace.size_symbols import SizeSymbols
 from shapeproof.export.trace.translate import Untranslatable, Writer
 from shapeproof.solver.answers.optimum import grows, least_upper_bound
 from shapeproof.solver.answers.simplest import simplest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-
-if TYPE_CHECKING:
-    from shapeproof.export.trace.size_symbols import SizeSymbols
 
 QUESTION = Budget(rlimit=200_000, exhaustion_points=2**14, work=2**17)
 """The budget of one question about a size: an improvement, not a required proof."""
@@ -46,9 +44,8 @@ QUESTION = Budget(rlimit=200_000, exhaustion_points=2**14, work=2**17)
 class KnownSizes:
     """The known sizes in the fake tensors of a program.
 
-    Args:
-        env: the ShapeEnv of the program; its trial knows what holds for every input that the program takes.
-        refine: tells torch the proved range of a symbol.
+    The trial of its ShapeEnv knows what holds for every input that the program takes; `refine` tells torch the proved
+    range of a symbol.
     """
 
     def __init__(self, env: SizeSymbols, refine: Callable[[sympy.Symbol], None]) -> None:

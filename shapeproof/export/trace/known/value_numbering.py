@@ -31,11 +31,7 @@ from shapeproof.export.shim.storages import storage_objects, storages
 
 
 class Numbering:
-    """The value numbers of tensors, and the numbers taken from them.
-
-    Args:
-        read: returns the term of a size.
-    """
+    """The value numbers of tensors, and the numbers taken from them; `read` returns the term of a size."""
 
     def __init__(self, read: Callable[[Any], Term]) -> None:
         self._read = read
