@@ -1,4 +1,4 @@
-"""Operators that write into memory of their operand: what eager rejects is refuted, narrowed or said (overlaps.py)."""
+"""Operators that write into memory of their operand: what eager rejects is refuted, narrowed or said."""
 
 from __future__ import annotations
 
