@@ -40,21 +40,15 @@ class Seen:
     L['n']: scalar ?   4..9
     >>> seen.covers((), {"n": 7, "k": 14, "mask": None}), seen.covers((), {"n": 7, "k": 15, "mask": None})
     (True, False)
+
+    Attributes:
+        joints: what was seen of each kind of calls.
+        omitted: whether there were more kinds of calls than are kept.
     """
 
     def __init__(self, joints: Mapping[Kind, Joint] | None = None, *, omitted: bool = False) -> None:
-        self._joints, self._omitted = _bounded(joints or {}, omitted=omitted)
+        self.joints, self.omitted = _bounded(joints or {}, omitted=omitted)
         self._lock = threading.Lock()
-
-    @property
-    def joints(self) -> Mapping[Kind, Joint]:
-        """What was seen of each kind of calls."""
-        return self._joints
-
-    @property
-    def omitted(self) -> bool:
-        """Whether there were more kinds of calls than are kept."""
-        return self._omitted
 
     def add(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> None:
         """Add a call, as AdditionalInputs does.
@@ -71,7 +65,7 @@ class Seen:
 
     def add_call(self, call: Call) -> None:
         """Add a call that was read."""
-        known = self._joints.get(call.kind)
+        known = self.joints.get(call.kind)
         if known is None or not known.shows(call):
             self._take({call.kind: Joint.of(call)})
 
@@ -85,44 +79,44 @@ class Seen:
 
     def _take(self, joints: Mapping[Kind, Joint], *, omitted: bool = False) -> None:
         with self._lock:
-            both = dict(self._joints)
+            both = dict(self.joints)
             for kind, joint in joints.items():
                 both[kind] = both[kind] | joint if kind in both else joint
-            self._joints, self._omitted = _bounded(both, omitted=self._omitted or omitted)
+            self.joints, self.omitted = _bounded(both, omitted=self.omitted or omitted)
 
     def __or__(self, other: Seen) -> Seen:
         if not isinstance(other, Seen):
             return NotImplemented
-        both = Seen(self._joints, omitted=self._omitted)
+        both = Seen(self.joints, omitted=self.omitted)
         both.update(other)
         return both
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Seen):
             return NotImplemented
-        return (self._joints, self._omitted) == (other._joints, other._omitted)
+        return (self.joints, self.omitted) == (other.joints, other.omitted)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __bool__(self) -> bool:
-        return bool(self._joints)
+        return bool(self.joints)
 
     def __str__(self) -> str:
-        return rendered(self._joints, omitted=self._omitted)
+        return rendered(self.joints, omitted=self.omitted)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>\n{plot_html(seen_sizes(self._joints))}"
+        return f"<pre>{escape(str(self))}</pre>\n{plot_html(seen_sizes(self.joints))}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(Seen, omitted=self._omitted), (self._joints,)
+        return functools.partial(Seen, omitted=self.omitted), (self.joints,)
 
     def named(self, names: Sequence[str]) -> Seen:
         """The same with positional arguments, which were known by their places, under the names of the parameters."""
         joints: dict[Kind, Joint] = {}
-        for kind, joint in self._joints.items():
+        for kind, joint in self.joints.items():
             renamed, moved = joint.renamed(kind, names)
             joints[renamed] = joints[renamed] | moved if renamed in joints else moved
-        return Seen(joints, omitted=self._omitted)
+        return Seen(joints, omitted=self.omitted)
 
     def covers(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> bool:
         """Whether a call is like those seen: of a kind that was seen, within its bounds and on its lattice.
@@ -133,12 +127,12 @@ class Seen:
             names: of the model's positional parameters.
         """
         call = read_call(flattened(args, kwargs or {}, names))
-        joint = self._joints.get(call.kind)
+        joint = self.joints.get(call.kind)
         return joint is not None and joint.covers(call.point)
 
     def relations(self) -> dict[Kind, list[Relation]]:
         """For each kind of calls, the relations that were true of all of them."""
-        return {kind: relations(joint, size_names(kind)) for kind, joint in self._joints.items()}
+        return {kind: relations(joint, size_names(kind)) for kind, joint in self.joints.items()}
 
     def sources(self, program: Any) -> str:
         """What torch.compile is to take for dynamic, as TORCH_COMPILE_DYNAMIC_SOURCES has it: `L['x']:0,L['n']`.
@@ -184,7 +178,7 @@ class Seen:
 
     def dumps(self) -> str:
         """What `save` writes."""
-        return saved(self._joints, omitted=self._omitted)
+        return saved(self.joints, omitted=self.omitted)
 
     @classmethod
     def loads(cls, text: str, name: str = "the text") -> Seen:

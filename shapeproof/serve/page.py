@@ -20,7 +20,7 @@ from shapeproof.seen import Seen
 from shapeproof.seen.plots import SeenSize, plot_html, seen_sizes, steps_html
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.misses import Miss
-from shapeproof.serve.programs import Program
+from shapeproof.serve.programs import Program, by_key
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import values_text
 
@@ -35,7 +35,7 @@ def served_html(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
     counts = f"{run.calls} calls, {run.missed} missed, {run.traced} traced, {len(run.programs)} programs kept"
     parts = [f"<div><b>{escape(name)}</b> {counts}</div>"]
     parts += [table(("program", "serves"), ((str(each.number), ", ".join(each.domain)) for each in run.programs))]
-    parts += [drawn for group in _alike(run.programs) if (drawn := _regions(group)._repr_svg_())]
+    parts += [drawn for group in by_key(run.programs).values() if (drawn := _regions(group)._repr_svg_())]
     parts += [plot_html(_beside(seen, key, run.programs)) for key, seen in profiles.items()]
     rows = ((str(each.call), values_text(each.sizes), each.outcome, str(each)) for each in misses)
     parts += [table(("call", "missed", "came to", "why"), rows)]
@@ -48,13 +48,6 @@ def served_page(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
     """Return the report as a complete page."""
     head = f'<meta charset="utf-8"><title>{escape(type(run.model).__name__)}</title>'
     return f"<!doctype html>\n<html><head>{head}</head><body>\n{served_html(run, profiles)}\n</body></html>\n"
-
-
-def _alike(programs: Sequence[Program]) -> list[list[Program]]:
-    groups: dict[object, list[Program]] = {}
-    for program in programs:
-        groups.setdefault(program.key, []).append(program)
-    return list(groups.values())
 
 
 def _beside(seen: Seen, key: Hashable, programs: Sequence[Program]) -> list[SeenSize]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,14 @@ class Program:
         return self.key == other.key and (not mine.matters or mine == others) and other.flat.within(self.flat)
 
 
+def by_key(programs: Iterable[Program]) -> dict[Hashable, list[Program]]:
+    """Group programs by what all their calls have in common, in order."""
+    groups: dict[Hashable, list[Program]] = {}
+    for program in programs:
+        groups.setdefault(program.key, []).append(program)
+    return groups
+
+
 class Router:
     """The kept programs: one table of forms, and for each form one generated function of its sizes.
 
@@ -101,12 +109,9 @@ class Router:
 
     def __init__(self, programs: Sequence[Program]) -> None:
         self.programs = tuple(programs)
-        groups: dict[Hashable, list[Program]] = {}
-        for program in self.programs:
-            groups.setdefault(program.key, []).append(program)
         self._groups = {
             key: (first_holding([each.flat.formulas for each in group], symbols(len(group[0].flat.names))), group)
-            for key, group in groups.items()
+            for key, group in by_key(self.programs).items()
         }
 
     def find(self, key: Hashable, sizes: Sequence[int], inputs: Sequence[Any]) -> Program | None:
