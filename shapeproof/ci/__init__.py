@@ -5,8 +5,7 @@ cli.py, commands/                   the command line
 pytest_plugin.py, pytest_items.py   the pytest plugin
 terminal.py, plain.py, pages.py, render/   output: the terminal, escaping, the page of a diagnostic, report formats
 specs/                              reads specs: what to check
-process/                            checks one model, in a separate process
+process/                            checks one model, in a separate process, and records what it has read
 running/                            runs all checks, here or on a cluster, and remembers earlier runs
-provenance/                         records the inputs of a verdict: code, data, environment
 locked/                             compares the accepted inputs with those of the lock file
 """

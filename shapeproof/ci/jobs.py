@@ -94,19 +94,12 @@ class Result:
     seconds: float = 0.0
 
 
-Sources: TypeAlias = dict[str, str]
-"""The dependencies of a result: path to digest of content."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result with its dependencies; these are None if they are not known for sure."""
+    """A result with the digest of each dependency; None if these are not known for sure."""
 
     result: Result
-    sources: Sources | None = None
-    versions: dict[str, str] | None = None
-    installed: dict[str, str] = field(default_factory=dict)
-    """Installed files that were read, each with its state (`identity.state`)."""
+    sources: dict[str, str] | None = None
 
 
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from shapeproof.ci.jobs import ANSWER, Accepted, Answer, Job, Result
-from shapeproof.ci.provenance.identity import digest, state, versions
-from shapeproof.ci.running.cache import FOLDER, Recall, remember
+from shapeproof.ci.process.digests import digest
+from shapeproof.ci.running.cache import FOLDER, recalled, remember
 from shapeproof.ci.running.changes import changed_since
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import SourceLocation
@@ -28,56 +28,52 @@ def job(tmp_path):
 
 def answer(job, **changes):
     path = f"{job.root}/net.py"
-    known = {"result": RESULT, "sources": {path: digest(path), f"{job.root}/*": digest(f"{job.root}/*")}}
-    return Answer(**(known | {"versions": versions()} | changes))
+    keys = (path, f"{job.root}/", "python")
+    return Answer(**({"result": RESULT, "sources": {key: digest(key) for key in keys}} | changes))
+
+
+def recall(job, changed=frozenset()):
+    return recalled(job, changed, digest)
 
 
 def test_what_was_remembered_is_recalled_whole(job):
     remember(job, answer(job))
-    assert Recall(frozenset(), versions()).result(job) == RESULT
+    assert recall(job) == RESULT
 
 
 def test_another_job_is_another_question(job):
     remember(job, answer(job))
-    assert Recall(frozenset(), versions()).result(job.model_copy(update={"relations": ("n < 8",)})) is None
+    assert recall(job.model_copy(update={"relations": ("n < 8",)})) is None
 
 
 def test_a_source_that_changed_is_noticed(job, tmp_path):
     remember(job, answer(job))
     (tmp_path / "net.py").write_text("2\n", encoding="utf-8")
-    assert Recall(frozenset(), versions()).result(job) is None
+    assert recall(job) is None
     (tmp_path / "net.py").write_text("1\n", encoding="utf-8")
-    assert Recall(frozenset(), versions()).result(job) == RESULT
+    assert recall(job) == RESULT
     (tmp_path / "torch.py").write_text("", encoding="utf-8")
-    assert Recall(frozenset(), versions()).result(job) is None
+    assert recall(job) is None
 
 
 def test_a_source_that_is_not_as_in_the_revision_is_noticed(job, tmp_path):
     remember(job, answer(job))
-    assert Recall({f"{tmp_path}/other.py"}, versions()).result(job) == RESULT
-    assert Recall({f"{tmp_path}/net.py"}, versions()).result(job) is None
-    assert Recall({str(tmp_path)}, versions()).result(job) is None  # a submodule is listed as a whole
+    assert recall(job, {f"{tmp_path}/other.py"}) == RESULT
+    assert recall(job, {f"{tmp_path}/net.py"}) is None
+    assert recall(job, {str(tmp_path)}) is None  # a submodule is listed as a whole
 
 
-def test_other_versions_are_noticed(job):
+@pytest.mark.parametrize("attribute", ["sys.version", "shapeproof.ci.process.digests.INSTALLED"])
+def test_another_interpreter_is_noticed(job, monkeypatch, attribute):
     remember(job, answer(job))
-    for name in versions():
-        assert Recall(frozenset(), versions() | {name: "another"}).result(job) is None
+    monkeypatch.setattr(attribute, "another")
+    assert recall(job) is None
 
 
 @pytest.mark.parametrize("changes", [{"sources": None}, {"result": Result(None, "crashed")}])
 def test_what_is_not_sure_is_not_remembered(job, changes):
     remember(job, answer(job, **changes))
-    assert Recall(frozenset(), versions()).result(job) is None
-
-
-def test_an_installed_file_that_changed_is_noticed(job, tmp_path):
-    library = tmp_path / "library"
-    library.write_text("1\n", encoding="utf-8")
-    remember(job, answer(job, installed={str(library): state(str(library))}))
-    assert Recall(frozenset(), versions()).result(job) == RESULT
-    library.write_text("2\n", encoding="utf-8")
-    assert Recall(frozenset(), versions()).result(job) is None
+    assert recall(job) is None
 
 
 def test_an_entry_is_about_its_job_and_shows_its_sources(job, tmp_path):
@@ -89,12 +85,12 @@ def test_an_entry_is_about_its_job_and_shows_its_sources(job, tmp_path):
     remember(other, answer(other, result=Result("proved", "other")))
     (another,) = set((tmp_path / FOLDER).glob("*.json")) - {entry}
     another.replace(entry)
-    assert Recall(frozenset(), versions()).result(job) is None
+    assert recall(job) is None
 
 
 def test_a_time_limit_is_no_other_question(job):
     remember(job, answer(job))
-    assert Recall(frozenset(), versions()).result(job.model_copy(update={"timeout": 1.0})) == RESULT
+    assert recall(job.model_copy(update={"timeout": 1.0})) == RESULT
 
 
 @pytest.mark.parametrize(
@@ -104,13 +100,13 @@ def test_an_entry_that_cannot_be_read_is_none(job, tmp_path, damage):
     remember(job, answer(job))
     (entry,) = (tmp_path / FOLDER).glob("*.json")
     entry.write_bytes(damage(entry.read_bytes()))
-    assert Recall(frozenset(), versions()).result(job) is None
+    assert recall(job) is None
 
 
 def test_a_folder_that_cannot_be_written_to_has_no_cache(tmp_path):
     job = Job(root=str(tmp_path / "absent"), target="net:Net")
-    remember(job, Answer(RESULT, {}, versions()))
-    assert Recall(frozenset(), versions()).result(job) is None
+    remember(job, Answer(RESULT, {}))
+    assert recall(job) is None
 
 
 WRITER = """
@@ -133,7 +129,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_entry(job):
             for _ in range(moment):
                 process.stdout.readline()
             process.kill()
-        assert Recall(frozenset(), versions()).result(job) == long.result
+        assert recall(job) == long.result
 
 
 # ---------------------------------------------------------------------- git

@@ -52,7 +52,7 @@ def test_the_answers_are_those_of_this_machine(cluster, tmp_path):
     here = dict(Local(2).run(jobs[:2], silent))
     there = dict(Dask(cluster).run(jobs, silent))
     assert [there[index].result.text for index in (0, 1)] == [here[index].result.text for index in (0, 1)]
-    assert (there[1].sources, there[1].versions) == (here[1].sources, here[1].versions)
+    assert there[1].sources == here[1].sources
     assert there[2].result.status == "proved"
 
 

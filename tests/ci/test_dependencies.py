@@ -20,7 +20,8 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from shapeproof.ci.jobs import Answer, Job, Result
-from shapeproof.ci.running.cache import Recall, remember
+from shapeproof.ci.process.digests import digest
+from shapeproof.ci.running.cache import recalled, remember
 from tests.thoroughness import examples
 
 ZYGOTE = """
@@ -28,7 +29,7 @@ import json, os, sys, time
 import glob, importlib.resources, linecache, mmap
 import multiprocessing, ssl, pathlib, pkgutil, pty, sqlite3, subprocess, zipfile
 import numpy
-from shapeproof.ci.provenance.sources import Recorder
+from shapeproof.ci.process.recorder import Recorder
 
 for line in sys.stdin:
     folder, variables = json.loads(line)
@@ -44,7 +45,7 @@ for line in sys.stdin:
     recorder = Recorder(time.time_ns())
     import main
     verdict = main.verdict()
-    print(json.dumps([verdict, recorder.sources(), recorder.installed()]), flush=True)
+    print(json.dumps([verdict, recorder.sources()]), flush=True)
     os._exit(0)
 """
 
@@ -159,8 +160,8 @@ def verdict():
     return [tried(PROBES[name]) for name in CHOSEN]
 """
 PROBES = [line.split('"')[1] for line in MAIN.partition("PROBES = {")[2].split("}\n\ndef verdict")[0].splitlines()[1:]]
-UNSEEN = {"process", "processes", "pty", "sqlite"}
-"""What is never found again, for what was read cannot be said."""
+UNSEEN = {"process", "processes", "pty", "sqlite", "items", "all"}
+"""What is never found again: what was read cannot be said, or is the whole environment."""
 
 PATHS = [
     "helper.py", "helper/__init__.py", "pack/__init__.py", "pack/part.py", "pack/part/__init__.py", "pack/note.txt",
@@ -258,11 +259,11 @@ EDITS = st.tuples(
 )
 
 
-def recalled(project, job):
+def found_again(project, job):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in project.variables.items():
             patch.setenv(name, value)
-        return Recall(frozenset(), {"python": "3"}).result(job)
+        return recalled(job, frozenset(), digest)
 
 
 @pytest.mark.thorough
@@ -277,18 +278,18 @@ def recalled(project, job):
 @example(["sqlite"], [("write", "data/base.db", 2)])
 @example(["modules"], [("write", "plugins/two/__init__.py", 2)])
 @example(["linked"], [("write", "data/a.txt", 2)])
-@example(["all"], [("variable", "flag", 2)])
+@example(["getenv"], [("variable", "flag", 2)])
 def test_after_an_edit_that_changes_the_verdict_it_is_checked_again(zygote, tmp_path, chosen, edits):
     project = Project(tmp_path / "project", chosen)
-    verdict, sources, installed = run(zygote, project)
+    verdict, sources = run(zygote, project)
     assert (sources is None) == bool(UNSEEN & set(chosen))
     job = Job(root=str(project.folder), target="main:verdict")
-    remember(job, Answer(Result("proved", str(verdict)), sources, {"python": "3"}, installed))
-    assert (recalled(project, job) is None) == (sources is None)
+    remember(job, Answer(Result("proved", str(verdict)), sources))
+    assert (found_again(project, job) is None) == (sources is None)
     for edit in edits:
         project.edit(*edit)
-    found = recalled(project, job)
-    again, _, _ = run(zygote, project)
+    found = found_again(project, job)
+    again, _ = run(zygote, project)
     event(f"changed: {again != verdict}, found: {found is not None}")
     if found is not None:
         assert again == verdict

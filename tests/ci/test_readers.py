@@ -13,8 +13,8 @@ from shapeproof.ci.jobs import Accepted, Answer, Job, Result
 from shapeproof.ci.locked.contracts import lost
 from shapeproof.ci.locked.lock import NAME, read_lock
 from shapeproof.ci.locked.sizes import Lost
-from shapeproof.ci.provenance.identity import digest
-from shapeproof.ci.running.cache import FOLDER, Recall, remember
+from shapeproof.ci.process.digests import digest
+from shapeproof.ci.running.cache import FOLDER, recalled, remember
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
@@ -213,13 +213,13 @@ def test_an_entry_of_the_cache(tmp_path, steps):
     job = Job(root=str(tmp_path), target="net:Net")
     sources = {f"{tmp_path}/net.py": digest(f"{tmp_path}/net.py")}
     result = Result("refuted", "text", REPORT.diagnostics, CONTRACT)
-    remember(job, Answer(result, sources, {"python": "3"}))
+    remember(job, Answer(result, sources))
     for path in (tmp_path / FOLDER).iterdir():
         content = path.read_bytes()
         path.write_bytes(changed(content, steps))
-        assert Recall(frozenset(), {"python": "3"}).result(job) in (None, result)
+        assert recalled(job, frozenset(), digest) in (None, result)
         path.write_bytes(content)
-    assert Recall(frozenset(), {"python": "3"}).result(job) == result
+    assert recalled(job, frozenset(), digest) == result
 
 
 @pytest.mark.parametrize("read", [load_spec, load_report, recheck])

@@ -15,9 +15,8 @@ from typing import IO, Self, cast
 
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Job, Result
 from shapeproof.ci.process.frames import Frames, GarbledError, frame, write_all
-from shapeproof.ci.process.processes import end_all
+from shapeproof.ci.process.processes import TOKEN, end_all
 from shapeproof.ci.process.tracebacks import crashed
-from shapeproof.ci.provenance.identity import TOKEN
 
 _TICK = 0.2
 """Seconds until the end of a process is noticed although one of its children still holds the channel open."""

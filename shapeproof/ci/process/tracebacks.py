@@ -14,7 +14,7 @@ from traceback import FrameSummary
 from types import TracebackType
 
 import shapeproof
-from shapeproof.ci.provenance.identity import INSTALLED
+from shapeproof.ci.process.digests import INSTALLED
 from shapeproof.constraints.errors import UsageError
 from shapeproof.wording import short, with_kind
 

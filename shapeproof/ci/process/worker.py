@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shapeproof.ci.jobs import ANSWER, JOB, Accepted, Answer, Job, Result
 from shapeproof.ci.process.frames import Channel, Frames
-from shapeproof.ci.process.processes import end_all
+from shapeproof.ci.process.processes import TOKEN, end_all
+from shapeproof.ci.process.recorder import Recorder
 from shapeproof.ci.process.spec_help import in_spec
 from shapeproof.ci.process.subjects import Subject, beside, call_target, check_subject, load_subject, questions, refused
 from shapeproof.ci.process.tracebacks import told
-from shapeproof.ci.provenance.identity import TOKEN, versions
-from shapeproof.ci.provenance.sources import Recorder
 from shapeproof.ci.specs.dims import conditions, parse_size
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import SourceLocation
@@ -55,8 +54,7 @@ def main() -> None:
             result = _verdict(job, lambda text: channel.say({"progress": text}), started)
     except UsageError as error:
         result = Result(None, told(error, whole=job.traceback), seconds=time.monotonic() - started)
-    answer = Answer(result, recorder.sources(), versions(), recorder.installed())
-    channel.say({"answer": ANSWER.dump_python(answer)})
+    channel.say({"answer": ANSWER.dump_python(Answer(result, recorder.sources()))})
 
 
 def _received(descriptor: int) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shapeproof.ci.jobs import Check, Outcome, Result
-from shapeproof.ci.provenance.identity import versions
-from shapeproof.ci.running.cache import Recall, remember
+from shapeproof.ci.process.digests import digest
+from shapeproof.ci.running.cache import recalled, remember
 from shapeproof.ci.running.changes import changed_since
 from shapeproof.ci.running.display import Display
 from shapeproof.ci.running.executors import Executor
@@ -27,9 +28,9 @@ class Memory:
         Raises:
             UsageError: there is no such revision.
         """
-        here = versions()
-        memory = {root: Recall(self._changed(root), here) for root in {check.job.root for check in checks}}
-        found = {index: memory[check.job.root].result(check.job) for index, check in enumerate(checks)}
+        changed = {root: self._changed(root) for root in {check.job.root for check in checks}}
+        now = functools.cache(digest)  # reads each file once
+        found = {index: recalled(check.job, changed[check.job.root], now) for index, check in enumerate(checks)}
         return {index: result for index, result in found.items() if result is not None}
 
     def _changed(self, root: str) -> frozenset[str]:
