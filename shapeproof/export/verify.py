@@ -53,6 +53,7 @@ from shapeproof.export.shim.process.idle_work import compiled_code_forgotten, fe
 from shapeproof.export.source.errors import mistaken
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
+from shapeproof.export.trace.python.rewriting import unread_notes
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import left_in
@@ -150,7 +151,7 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
         report = _verified(task, explorer, splitting=splitting)
     about = (f"model: {type(task.mod).__qualname__}",)
     answers = Subject(ledger.entries, task.inputs.user_names, task.inputs.budget, about)
-    notes = (*report.notes, *itertools.starmap(asked_note, asked.items()))
+    notes = (*report.notes, *unread_notes(), *itertools.starmap(asked_note, asked.items()))
     report = replace(report, notes=notes, spent=ledger.spent, answers=answers)
     if report.program is not None:
         report.program.carry(report)

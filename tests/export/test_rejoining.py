@@ -268,6 +268,10 @@ def has_blocked_library():
     return True
 
 
+_PROPERTIES = sys.version_info < (3, 14)
+"""Python 3.14 stops reading a property of a module's class once the code has run often."""
+
+
 def by_torchs_property(x):
     return x * 2 if x.shape[0] < 5 and torch.backends.mkldnn.allow_tf32 is None and x.shape[0] == 4 else x + 1
 
@@ -364,7 +368,7 @@ HIDING = (
 )
 
 
-@pytest.mark.parametrize("forward", HIDING)
+@pytest.mark.parametrize("forward", [each for each in HIDING if each is not by_a_modules_property or _PROPERTIES])
 def test_what_python_reads_by_running_code_ends_a_side(forward, monkeypatch):
     """The fault: another value was read than Python reads, so the branch that hides the last test seemed idle."""
     monkeypatch.setattr(builtins, "FLAG", 1, raising=False)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import dis
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -22,12 +20,17 @@ from typing import Any
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.bytecode import (
+    READ,
     UNKNOWN,
     Called,
+    Instruction,
     Look,
     Member,
+    handled_ranges,
+    handler_of,
     index_at,
     instructions,
+    is_a,
     is_jump,
     names_of,
     stack_before,
@@ -72,7 +75,7 @@ class Handlers:
             self.caught = Caught(what, self._where(), handler)
 
 
-_RETURNING = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE"}
+_RETURNING = {"RETURN_VALUE", "RETURN_GENERATOR", "YIELD_VALUE"}
 
 
 _CAUGHT_BY_PYTHON = (AttributeError, StopIteration)
@@ -126,6 +129,8 @@ class _State:
 
 def _followed(code: CodeType, offset: int, kinds: Kinds, look: Look) -> _Ways:
     """Follow every path of an exception that is raised at an instruction."""
+    if not READ:
+        return _Ways(caught=bool(code.co_exceptiontable), leaving=kinds)
     ways, seen = _Ways(), set[_State]()
     pending = _handled(code, offset, kinds, None, ways)
     while pending:
@@ -141,7 +146,7 @@ def _followed(code: CodeType, offset: int, kinds: Kinds, look: Look) -> _Ways:
     return ways
 
 
-def _next(code: CodeType, step: dis.Instruction, state: _State, look: Look, ways: _Ways) -> list[_State]:
+def _next(code: CodeType, step: Instruction, state: _State, look: Look, ways: _Ways) -> list[_State]:
     index, line = state.index, state.line
     match step.opname:
         case "RERAISE":
@@ -162,7 +167,7 @@ def _next(code: CodeType, step: dis.Instruction, state: _State, look: Look, ways
     return [_State(index + 1, state.kinds, line)]
 
 
-def _branches(code: CodeType, step: dis.Instruction, state: _State) -> list[_State]:
+def _branches(code: CodeType, step: Instruction, state: _State) -> list[_State]:
     """Return both sides of a jump; after a test for a class, each side with its own kinds."""
     there = index_at(code, step.argval)
     sides = [] if there is None else [_State(there, state.kinds, state.line)]
@@ -180,7 +185,7 @@ def _branches(code: CodeType, step: dis.Instruction, state: _State) -> list[_Sta
 
 def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None, ways: _Ways) -> list[_State]:
     """Return the handler of an exception raised at an instruction; without a handler, the exception leaves the code."""
-    target = next((entry.target for entry in _table(code) if entry.start <= offset < entry.end), None)
+    target = handler_of(code, offset)
     index = None if target is None else index_at(code, target)
     if index is None:
         ways.leave(kinds)
@@ -188,16 +193,11 @@ def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None, ways: 
     return [_State(index, kinds, _first_line(code, index) or line)]
 
 
-@functools.cache
-def _table(code: CodeType) -> list[Any]:
-    return list(dis._parse_exception_table(code))  # type: ignore[attr-defined]  # noqa: SLF001 - there is no other
-
-
 def _first_line(code: CodeType, index: int) -> int | None:
     return next(filter(None, map(_line_of, instructions(code)[index:])), None)
 
 
-def _line_of(step: dis.Instruction) -> int | None:
+def _line_of(step: Instruction) -> int | None:
     return step.positions.lineno if step.positions else None
 
 
@@ -210,14 +210,14 @@ def _raised(code: CodeType, index: int, count: int, look: Look) -> Kinds:
     """The class of the exception that a `raise` with `count` operands (an exception, and its cause) raises."""
     stack = stack_before(code, index, look)
     value = stack[-count] if len(stack) >= count else UNKNOWN
-    kind = value.function if isinstance(value, Called) else value
-    return frozenset({kind}) if isinstance(kind, type) and issubclass(kind, BaseException) else None
+    kind = value.function if type(value) is Called else value
+    return frozenset({kind}) if is_a(kind, type) and issubclass(kind, BaseException) else None
 
 
 def _split(kinds: Kinds, named: Any) -> tuple[Kinds, Kinds]:
     """Split the kinds into those that an `except` catches and the rest."""
-    classes = named if isinstance(named, tuple) else (named,)
-    if not all(isinstance(each, type) for each in classes):
+    classes = named if type(named) is tuple else (named,)
+    if not all(is_a(each, type) for each in classes):
         return kinds, kinds
     if kinds is None:
         return None, (frozenset() if any(issubclass(Exception, each) for each in classes) else None)
@@ -230,7 +230,7 @@ def _split(kinds: Kinds, named: Any) -> tuple[Kinds, Kinds]:
 
 def _manager(code: CodeType, state: _State, look: Look) -> Any:
     """The context manager of the `with` whose exit is called."""
-    handlers = [entry for entry in _table(code) if _calls_the_exit(code, entry.target, state.index)]
+    handlers = [entry for entry in handled_ranges(code) if _calls_the_exit(code, entry.target, state.index)]
     start = min((entry.start for entry in handlers), default=None)
     index = None if start is None else index_at(code, start)
     if not index or instructions(code)[index - 1].opname != "BEFORE_WITH":
@@ -247,8 +247,15 @@ def _calls_the_exit(code: CodeType, target: int, index: int) -> bool:
     )
 
 
+_MANAGERS = (contextlib.suppress, contextlib._GeneratorContextManager)  # noqa: SLF001 - a class without a public name
+
+
 def _swallowed(manager: Any, kinds: Kinds) -> tuple[Kinds, Kinds]:
     """Split the kinds into those that a context manager may swallow and those that may pass through."""
+    if type(manager) is not Called and not is_a(manager, _MANAGERS):
+        return (kinds, kinds) if manager is UNKNOWN or type(manager) is Member else _by_exit(type(manager), kinds)
+    if type(manager) is Called and not is_a(manager.function, (type, FunctionType, Member)):
+        return kinds, kinds
     match manager:
         case Called(cls, args) if cls is contextlib.suppress:
             return _split(kinds, args)
@@ -262,9 +269,7 @@ def _swallowed(manager: Any, kinds: Kinds) -> tuple[Kinds, Kinds]:
             return _by_exit(cls, kinds)
         case Called(FunctionType() as function, _) | Called(Member(_, FunctionType() as function), _):
             return _by_function(function, kinds)
-    return (
-        (kinds, kinds) if manager is UNKNOWN or isinstance(manager, Called | Member) else _by_exit(type(manager), kinds)
-    )
+    return kinds, kinds
 
 
 def _by_function(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
@@ -289,24 +294,22 @@ def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
     Exits of the standard library that are not Python code (locks, files) swallow nothing. Any other may.
     """
     leave = inspect.getattr_static(cls, "__exit__", None)
-    if isinstance(leave, staticmethod):
+    if type(leave) is staticmethod:
         leave = leave.__func__
     pythons = _home(cls) in sys.stdlib_module_names
-    known = not may_swallow(leave.__code__) if isinstance(leave, FunctionType) else pythons
+    known = not may_swallow(leave.__code__) if type(leave) is FunctionType else pythons
     return (frozenset(), kinds) if known or _of_torch(cls) else (kinds, kinds)
 
 
 def may_swallow(leave: CodeType) -> bool:
     """True if the code of an `__exit__` may return a true value."""
-    return not all(_returned(leave))
+    return not READ or not all(_returned(leave))
 
 
 def _returned(code: CodeType) -> Iterator[bool]:
     """For each return of a function: true if it returns a false constant."""
     for index, step in enumerate(instructions(code)):
-        if step.opname == "RETURN_CONST":
-            yield not step.argval
-        elif step.opname == "RETURN_VALUE":
+        if step.opname == "RETURN_VALUE":
             before = instructions(code)[index - 1]
             yield before.opname == "LOAD_CONST" and not before.argval and not step.is_jump_target
 

@@ -5,13 +5,23 @@ Python then compares the size with each number in the container; each comparison
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
-from types import FrameType, MappingProxyType
+from types import FrameType, FunctionType, MappingProxyType
 from typing import Any
 
 import torch
 
-from shapeproof.export.source.bytecode import UNKNOWN, Called, Member, index_at, instructions, names_of, stack_before
+from shapeproof.export.source.bytecode import (
+    UNKNOWN,
+    Called,
+    Member,
+    index_at,
+    instructions,
+    is_a,
+    names_of,
+    stack_before,
+)
 from shapeproof.export.source.frames import is_users
 
 _DEPTHS = {"CONTAINS_OP": 1, "BINARY_SUBSCR": 2}
@@ -45,11 +55,12 @@ def hash_looked_up(size: torch.SymInt, frame: FrameType) -> int | None:
 def _numbers_looked_at(frame: FrameType) -> list[Any] | None:
     """Return the numbers in the keys of the container of a lookup; None if the container is unknown."""
     container = _container(frame)
-    if isinstance(container, MappingProxyType) or (
-        isinstance(container, dict | set | frozenset) and not hasattr(type(container), "__missing__")
-    ):
+    if type(container) is MappingProxyType:
         return list(_numbers(container))
-    return None
+    kind = next((each for each in (dict, set, frozenset) if is_a(container, each)), None)
+    if kind is None or inspect.getattr_static(type(container), "__missing__", None) is not None:
+        return None
+    return list(_numbers(kind.__iter__(container)))
 
 
 def _container(frame: FrameType) -> Any:
@@ -60,7 +71,7 @@ def _container(frame: FrameType) -> Any:
     stack = stack_before(frame.f_code, index, names_of(frame))
     if step.opname in _CALLS:
         below = len(stack) - (step.arg or 0)
-        called = next((value for value in stack[max(0, below - 2) : below] if isinstance(value, Member)), None)
+        called = next((value for value in stack[max(0, below - 2) : below] if type(value) is Member), None)
         named = called is not None and getattr(called.function, "__name__", "") in _METHODS
         return called.owner if called is not None and named else UNKNOWN
     depth = _DEPTHS.get(step.opname)
@@ -70,18 +81,23 @@ def _container(frame: FrameType) -> Any:
 
 def _known(value: Any) -> Any:
     """Resolve a container that a call returns: for `d.keys()` the dict, for `set([...])` the elements."""
-    match value:
-        case Called(Member(owner, function), ()) if getattr(function, "__name__", "") in _VIEWS:
-            return owner
-        case Called(function, (list() | tuple() as values,)) if getattr(function, "makes", function) in _SETS:
-            return dict.fromkeys(values) if all(isinstance(each, _KEYS) for each in values) else UNKNOWN
-    return value
+    if type(value) is not Called or len(value.args) > 1:
+        return value
+    function = value.function
+    if type(function) is Member:
+        views = not value.args and getattr(function.function, "__name__", "") in _VIEWS
+        return function.owner if views else value
+    makes = vars(function).get("makes") if type(function) is FunctionType else function
+    if not any(makes is each for each in _SETS) or type(next(iter(value.args), None)) not in {list, tuple}:
+        return value
+    (values,) = value.args
+    return dict.fromkeys(values) if all(is_a(each, _KEYS) for each in values) else UNKNOWN
 
 
 def _numbers(keys: Iterable[Any]) -> Iterator[Any]:
     """The numbers among keys, and among the parts of keys that are tuples."""
     for key in keys:
-        if isinstance(key, _NUMBERS):
+        if is_a(key, _NUMBERS):
             yield key
-        elif isinstance(key, tuple | frozenset):
+        elif type(key) in {tuple, frozenset}:
             yield from _numbers(key)

@@ -19,7 +19,7 @@ import torch
 
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term
-from shapeproof.export.source.bytecode import index_at, instructions, locals_of
+from shapeproof.export.source.bytecode import instructions, is_a, locals_of, running
 
 _LONGEST_LIST = 64
 
@@ -41,12 +41,12 @@ def names_in(frame: FrameType, read: Callable[[Any], Term]) -> dict[str, str]:
 
 def _sizes(variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in variables.items():
-        if isinstance(value, torch.SymInt):
+        if type(value) is torch.SymInt:
             yield name, value
-        elif isinstance(value, torch.Tensor):
+        elif is_a(value, torch.Tensor):
             yield from ((f"{name}.shape[{index}]", size) for index, size in enumerate(value.shape))
-        elif isinstance(value, list | tuple) and len(value) <= _LONGEST_LIST:
-            yield from ((f"{name}[{i}]", each) for i, each in enumerate(value) if isinstance(each, torch.SymInt))
+        elif type(value) in {list, tuple, torch.Size} and len(value) <= _LONGEST_LIST:
+            yield from ((f"{name}[{i}]", each) for i, each in enumerate(value) if type(each) is torch.SymInt)
 
 
 def _solved(term: Term, text: str) -> tuple[str, str] | None:
@@ -129,9 +129,9 @@ def tree_of(file: str) -> ast.Module:
 
 def _asks(frame: FrameType) -> bool:
     """True if a frame tests the truth of a value."""
-    index = index_at(frame.f_code, frame.f_lasti)
+    index = running(frame)
     name = "" if index is None else instructions(frame.f_code)[index].opname
-    return "JUMP" in name or name == "UNARY_NOT"
+    return "JUMP" in name or name in {"UNARY_NOT", "TO_BOOL"}
 
 
 def fresh_name(number: Number, taken: Collection[str]) -> str:

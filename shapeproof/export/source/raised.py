@@ -8,7 +8,6 @@ other handlers, all exceptions are recorded with `sys.settrace`, which doubles t
 from __future__ import annotations
 
 import contextlib
-import dis
 import functools
 import itertools
 import sys
@@ -19,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from shapeproof.export.shim.replaced import bound
-from shapeproof.export.source.bytecode import InPlaceOf, index_at, instructions
+from shapeproof.export.source.bytecode import READ, InPlaceOf, Instruction, index_at, instructions
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
 from shapeproof.wording import short
@@ -92,7 +91,7 @@ def watched() -> Iterator[None]:
 
 
 @functools.cache
-def named_handlers(code: CodeType) -> tuple[dis.Instruction, ...]:
+def named_handlers(code: CodeType) -> tuple[Instruction, ...]:
     """The instruction of each `except` of a code object that loads a global name, if the handler starts with it."""
     return tuple(step for step in _first_steps(code) if _is_plain(step) and _is_except(code, step))
 
@@ -100,6 +99,8 @@ def named_handlers(code: CodeType) -> tuple[dis.Instruction, ...]:
 @functools.cache
 def has_other_handlers(code: CodeType) -> bool:
     """True if a code object catches in another way: `except:`, `except self.kind:`, contextlib.suppress, its exit."""
+    if not READ and code.co_exceptiontable:
+        return True
     if "suppress" in code.co_names or (code.co_name == "__exit__" and may_swallow(code)):
         return True
     return any(
@@ -107,7 +108,7 @@ def has_other_handlers(code: CodeType) -> bool:
     )
 
 
-def _first_steps(code: CodeType) -> Iterator[dis.Instruction]:
+def _first_steps(code: CodeType) -> Iterator[Instruction]:
     """The first instruction of each handler, after the one that makes the exception current."""
     if not code.co_exceptiontable:
         return
@@ -117,11 +118,11 @@ def _first_steps(code: CodeType) -> Iterator[dis.Instruction]:
             yield after
 
 
-def _is_plain(step: dis.Instruction) -> bool:
+def _is_plain(step: Instruction) -> bool:
     return step.opname == "LOAD_GLOBAL" and not (step.arg or 0) & 1
 
 
-def _is_except(code: CodeType, first: dis.Instruction) -> bool:
+def _is_except(code: CodeType, first: Instruction) -> bool:
     """True if a handler begins with a test for classes; false for a `finally`."""
     index = index_at(code, first.offset)
     for step in instructions(code)[index:]:

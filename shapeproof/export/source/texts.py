@@ -9,8 +9,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dis import Instruction
-from types import CodeType, FrameType, FunctionType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from shapeproof.export.shim.numbers.symbols import PLAIN
@@ -18,12 +17,15 @@ from shapeproof.export.source.bytecode import (
     LOCAL,
     TEXT,
     UNKNOWN,
+    WITH_SPEC,
     Called,
+    Instruction,
     Look,
     Member,
     has_text,
     index_at,
     instructions,
+    is_a,
     is_jump,
     names_of,
     run,
@@ -42,14 +44,13 @@ _MAKING = (str, repr, ascii, format, str.join, str.format, str.replace, str.stri
 _ABOUT_THE_TYPE = (isinstance, callable)
 """Functions whose result is the same for every text."""
 _ADDING = {"+", "+=", "%"}
-_FORMATTING = {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"}
-_BY_SPEC = 4
-"""The flag of such an instruction whose upper operand says how to format the other."""
-_PUSHING = {"CALL", "CALL_FUNCTION_EX", "BINARY_OP", *_FORMATTING}
+_PUSHING = {"CALL", "CALL_FUNCTION_EX", "BINARY_OP", "FORMAT_VALUE"}
 """Instructions that do no more with a text than push it, or pass it to the function that they call."""
 _LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
 _LOGGING = tuple(getattr(owner, name) for owner in (logging, logging.Logger, logging.LoggerAdapter) for name in _LEVELS)
 _READING = {*LOCAL, "LOAD_CLOSURE"}
+_ENTERED = [UNKNOWN] * (3 if sys.version_info >= (3, 14) else 2)
+"""What a `with` pushes: its exit, and what its entry returns."""
 _OPENING = {"locals", "vars", "eval", "exec"}
 """Functions that read local names which the code does not mention."""
 
@@ -101,13 +102,13 @@ def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
     `returning`: the code that returns or yields the text to that instruction, or to the function of C that it calls.
     """
     code, index = frame.f_code, running(frame)
-    step, look = instructions(code)[index], _names_that_stay(frame, index)
-    if step.opname not in _PUSHING:
+    if index is None or instructions(code)[index].opname not in _PUSHING:
         return False
+    step, look = instructions(code)[index], _names_that_stay(frame, index)
     stack = stack_before(code, index, look)
     run(step, stack, look)
     made = stack.pop() if stack else UNKNOWN
-    taking = isinstance(made, Called) and (returning is None or _code(made.function) is not returning)
+    taking = type(made) is Called and (returning is None or _code(made.function) is not returning)
     caller = frame.f_back
     returned = functools.cache(lambda: caller is not None and _made_in(caller, code))
     flow = _Flow(code, look, returned, functools.cache(lambda: _is_caught_by_nobody(frame)), frozenset())
@@ -193,7 +194,7 @@ class _Flow:
                 said = not has_text(top) or (_is_text(top) and self.of_name(step.argval))
                 return [(index + 1, rest)] if said else None
             case "BEFORE_WITH":
-                return [(index + 1, [*rest, UNKNOWN, UNKNOWN])] if _names_a_part(top) else None
+                return [(index + 1, [*rest, *_ENTERED])] if _names_a_part(top) else None
             case "JUMP_FORWARD" | "JUMP_BACKWARD":
                 return self._at(step, stack)
             case "FOR_ITER":
@@ -237,14 +238,14 @@ class _Flow:
         """
         if not has_text(called) or not all(map(_is_text, called.args)) or "file" in (named or {}).values():
             return called
-        function = called.function.function if isinstance(called.function, Member) else called.function
+        function = called.function.function if type(called.function) is Member else called.function
         about_the_type = any(function is each for each in _ABOUT_THE_TYPE)
         says = _prints(called.function) or called.function is warnings.warn
         if about_the_type or says or (_checks(function) and _is_message(called, named)):
             return UNKNOWN
         if any(function is each for each in _MAKING):
             return TEXT
-        if named is None or not isinstance(function, FunctionType) or has_text(called.function):
+        if named is None or type(function) is not FunctionType or has_text(called.function):
             return called
         if self._passed(called, function, named, returned=False):
             return UNKNOWN
@@ -253,7 +254,7 @@ class _Flow:
     def _passed(self, called: Called, function: FunctionType, named: Mapping[int, str], *, returned: bool) -> bool:
         """True if a function only says the text that it is passed; `returned`: or returns it."""
         code = function.__code__
-        positions = code.co_varnames[isinstance(called.function, Member) : code.co_argcount]
+        positions = code.co_varnames[type(called.function) is Member : code.co_argcount]
         keywords = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
         by_position = len(called.args) - len(named)
         if code in self._around or by_position > len(positions) or not keywords.issuperset(named.values()):
@@ -281,23 +282,22 @@ def _is_harmless(step: Instruction, stack: list[Any]) -> bool:
     left, right = [UNKNOWN, *stack][-2:]
     if step.opname == "BINARY_OP" and (has_text(left) or has_text(right)):
         return step.argrepr in _ADDING and all(each is TEXT or type(each) is str for each in (left, right))
-    if step.opname == "BINARY_SUBSCR" or (step.opname in _FORMATTING and (step.arg or 0) & _BY_SPEC):
+    if step.opname == "BINARY_SUBSCR" or (step.opname == "FORMAT_VALUE" and (step.arg or 0) & WITH_SPEC):
         return not has_text(left) and not has_text(right)
     return not step.opname.startswith(("STORE_", "DELETE_", "SEND"))
 
 
 def _prints(function: Any) -> bool:
     """True for a function that prints or logs, and does nothing else."""
-    match function:
-        case Member(Called(maker, _), str() as name):
-            return maker is logging.getLogger and name in _LEVELS
-        case Member(_, called) | called:
-            return any(called is each for each in (builtins.print, *_LOGGING))
+    called = function.function if type(function) is Member else function
+    if type(called) is str:
+        return function.owner.function is logging.getLogger and called in _LEVELS
+    return any(called is each for each in (builtins.print, *_LOGGING))
 
 
 def _checks(function: Any) -> bool:
     """True for a function of torch's that raises an error with the message it is given, and does no more."""
-    return getattr(function, "__module__", "") == "torch" and getattr(function, "__name__", "").startswith(_CHECKS)
+    return type(function) is FunctionType and function.__module__ == "torch" and function.__name__.startswith(_CHECKS)
 
 
 def _is_message(called: Called, named: Mapping[int, str] | None) -> bool:
@@ -310,17 +310,17 @@ def _is_message(called: Called, named: Mapping[int, str] | None) -> bool:
 
 def _names_a_part(manager: Any) -> bool:
     """True for torch's context managers: these take a text as the name of a part of a profile."""
-    return isinstance(manager, Called) and all(map(_is_text, manager.args)) and _is_of_torch(manager.function)
+    return type(manager) is Called and all(map(_is_text, manager.args)) and _is_of_torch(manager.function)
 
 
 def _is_of_torch(function: Any) -> bool:
     code = _code(function)
-    return str(getattr(function, "__module__", "")).startswith("torch.") or (
-        code is not None and in_torch(code.co_filename)
-    )
+    names_it = is_a(function, (type, FunctionType, BuiltinFunctionType)) and str(function.__module__)
+    return bool(names_it and names_it.startswith("torch.")) or (code is not None and in_torch(code.co_filename))
 
 
 def _code(function: Any) -> CodeType | None:
-    plain_function = function.function if isinstance(function, Member) else function
-    found = getattr(plain_function, "__code__", plain_function)
-    return found if isinstance(found, CodeType) else None
+    found = function.function if type(function) is Member else function
+    found = found.__func__ if type(found) is MethodType else found
+    found = found.__code__ if type(found) is FunctionType else found
+    return found if type(found) is CodeType else None

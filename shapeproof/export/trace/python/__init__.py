@@ -2,11 +2,13 @@
 
 builtins.py          makes a model's functions call the symbolic versions
 rewriting.py         rewrites their code
+assembling.py        assembles code in which instructions are replaced
 users_functions.py   finds functions that are reachable by no name
 plain_numbers.py     symbolic `int`, `len`, `isinstance` and others
 containers.py        symbolic `range` and `set`
 remembering.py       restores what code remembers between calls
 whether_traced.py    notes where a model asks whether it is traced
 rejoining.py         branches whose two sides rejoin in the same state
+plain_objects.py     what an object holds, read without running its code
 plain_reads.py       what an instruction reads or compares without running code
 """

@@ -16,12 +16,10 @@ Laws:
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 import operator
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -33,7 +31,17 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, outwards
-from shapeproof.export.source.bytecode import LOCAL, NULL, PASSED, index_at, instructions, locals_of
+from shapeproof.export.source.bytecode import (
+    LOCAL,
+    NULL,
+    PASSED,
+    Instruction,
+    end_of,
+    index_at,
+    instructions,
+    locals_of,
+    running,
+)
 from shapeproof.export.source.frames import line_of
 from shapeproof.export.trace.python.plain_reads import (
     PLAIN,
@@ -55,7 +63,6 @@ _LONGEST = 64
 """The number of instructions that are followed on one side."""
 _DEEPEST = 3
 """The number of functions that may be inside each other."""
-_RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
 _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -161,25 +168,31 @@ def parting(asked: Any, outcome: bool) -> Sequence[Way] | None:  # noqa: FBT001 
         outcome: the side that is being traced.
     """
     frame = _branching(asked)
-    index = None if frame is None else index_at(frame.f_code, frame.f_lasti)
+    index = None if frame is None else running(frame)
     if frame is None or index is None:
         return None
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED or _SHOWING.intersection(frame.f_code.co_names):
         return None
     scope = _Scope(frame.f_code, functools.cache(lambda: locals_of(frame)), frame.f_globals, frame.f_builtins)
-    traced = {state.index: state for state in _followed(_Side(scope, index, [_Symbolic(outcome)]))}
-    ways = list(_ways(_Side(scope, index, [not outcome]), traced))
+    copies = 1 + _tests_a_copy(instructions(frame.f_code)[index - 1])
+    traced = {state.rest: state for state in _followed(_Side(scope, index, [_Symbolic(outcome)] * copies))}
+    ways = list(_ways(_Side(scope, index, [not outcome] * copies), traced))
     return [way for way, rejoins in ways if not rejoins] if any(rejoins for _, rejoins in ways) else None
 
 
-def _ways(start: _Side, traced: Mapping[int, _State]) -> Iterator[tuple[Way, bool]]:
+def _tests_a_copy(before: Instruction) -> bool:
+    """True if the tested value is on the stack twice: of `a and b`, it stays there as the value."""
+    return before.opname == "COPY" and before.arg == 1
+
+
+def _ways(start: _Side, traced: Mapping[Hashable, _State]) -> Iterator[tuple[Way, bool]]:
     """Yield the ways through the other side, and whether each rejoins the traced side."""
     open_: list[dict[int, bool]] = [{}]
     while open_:
         answers = open_.pop()
         side = replace(start, stack=list(start.stack), stored={}, compared={}, answers=answers)
         try:
-            rejoins = any(state.index in traced and _same(state, traced[state.index]) for state in _followed(side))
+            rejoins = any(state.rest in traced and _same(state, traced[state.rest]) for state in _followed(side))
         except _OpenError as test:
             if len(answers) < _MOST_COMPARED:
                 open_ += [{**answers, test.index: answer} for answer in (True, False)]
@@ -209,9 +222,9 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The next instruction, the values pushed since the branch, and the local names assigned since."""
+    """What is to run, the values pushed since the branch, and the local names assigned since."""
 
-    index: int
+    rest: Hashable
     stack: tuple[Any, ...]
     stored: Mapping[str, Any]
 
@@ -221,7 +234,7 @@ def _followed(side: _Side) -> Iterator[_State]:
     try:
         for _ in range(_LONGEST):
             side.step()
-            yield _State(side.index, tuple(side.stack), dict(side.stored))
+            yield _State(end_of(side.scope.code, side.index), tuple(side.stack), dict(side.stored))
     except EndError:
         return
 
@@ -247,7 +260,7 @@ class _Side:
     """The answers that are assumed to them; None if a comparison of symbolic numbers ends the side."""
 
     @property
-    def next(self) -> dis.Instruction:
+    def next(self) -> Instruction:
         """The instruction to follow."""
         return instructions(self.scope.code)[self.index]
 
@@ -269,15 +282,15 @@ class _Side:
         """Follow a whole function, and return its plain value."""
         for _ in range(_LONGEST):
             step = self.next
-            if step.opname in _RETURNING:
-                value = step.argval if step.opname == "RETURN_CONST" else self._pop()
+            if step.opname == "RETURN_VALUE":
+                value = self._pop()
                 if type(value) in PLAIN:
                     return value
                 break
             self.step()
         raise EndError
 
-    def _jump(self, step: dis.Instruction) -> int | None:
+    def _jump(self, step: Instruction) -> int | None:
         """Return the offset to which a jump goes; None if it does not jump."""
         match step.opname.replace("_FORWARD_IF", "_IF"):
             case "JUMP_FORWARD":
@@ -294,7 +307,7 @@ class _Side:
                 raise EndError
         return int(step.argval) if jumps else None
 
-    def _apply(self, step: dis.Instruction) -> None:
+    def _apply(self, step: Instruction) -> None:
         """Apply an instruction that does not jump."""
         match step.opname:
             case name if name in PASSED:
@@ -307,10 +320,11 @@ class _Side:
                 value = named(step.argval, self.scope.module, lambda: self.scope.builtin)
                 self._push(value, marked=bool((step.arg or 0) & 1))
             case "LOAD_ATTR" | "LOAD_METHOD" as name:
-                called = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((step.arg or 0) & 1))
-                self._push(attribute(self._pop(), step.argval), marked=called)
+                self._push(attribute(self._pop(), step.argval), marked=name == "LOAD_METHOD")
             case "PUSH_NULL":
                 self.stack.append(NULL)
+            case "COPY" if step.arg == 1:
+                self.stack += [self._pop()] * 2
             case "POP_TOP":
                 self._pop()
             case "STORE_FAST":
@@ -318,7 +332,7 @@ class _Side:
             case _:
                 self.stack.append(self._computed(step))
 
-    def _computed(self, step: dis.Instruction) -> Any:
+    def _computed(self, step: Instruction) -> Any:
         """Return the value that an instruction computes from the values on the stack."""
         match step.opname:
             case "IS_OP":

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
+import operator
+import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, EnumType
@@ -17,11 +19,13 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.source.bytecode import READ, Instruction, instructions, is_a
 from shapeproof.export.source.raised import Recorder, has_other_handlers, named_handlers
+from shapeproof.export.trace.python.assembling import Operation, assembled
+from shapeproof.export.trace.python.plain_objects import own_names
 
 EXCEPT = "except"
 """Stands for a name: the code's handlers are to note what they catch."""
-_IN_A_BYTE = 256
 _SMALL = range(-5, 257)
 """The integers that Python keeps as one object each."""
 
@@ -65,32 +69,40 @@ def compares_objects(code: CodeType, scope: Mapping[str, Any]) -> bool:
     >>> compares_objects((lambda x: type(x) is torch.Tensor).__code__, {"torch": torch})
     False
     """
-    return any(path is None or not (path == () or _is_class_or_member(path, scope)) for path in _compared(code))
+    return not READ or any(
+        path is None or not (path == () or _is_class_or_member(path, scope)) for path in _compared(code)
+    )
 
 
 @functools.cache
 def _compared(code: CodeType) -> tuple[tuple[str, ...] | None, ...]:
     """Return each right operand of `is`: () for a constant or a global, the names of an attribute of one, else None."""
-    asking = (list(dis.get_instructions(each)) for each in _codes(code) if _has(each, "IS_OP"))
+    asking = (_steps(each) for each in _codes(code) if _has(each, "IS_OP"))
     places = ((steps, at) for steps in asking for at, step in enumerate(steps) if step.opname == "IS_OP")
     return tuple(_loaded(steps[:at]) for steps, at in places)
 
 
-def _loaded(steps: Sequence[dis.Instruction]) -> tuple[str, ...] | None:
+def _loaded(steps: Sequence[Instruction]) -> tuple[str, ...] | None:
     path = [*itertools.takewhile(lambda step: step.opname == "LOAD_ATTR", reversed(steps))]
     first = steps[-1 - len(path)]
     if path:
         return tuple(step.argval for step in (first, *reversed(path))) if first.opname == "LOAD_GLOBAL" else None
-    return () if first.opname in {"LOAD_CONST", "LOAD_GLOBAL"} else None
+    return () if first.opname in {"LOAD_CONST", "LOAD_COMMON_CONSTANT", "LOAD_GLOBAL"} else None
 
 
 def _is_class_or_member(path: Sequence[str], scope: Mapping[str, Any]) -> bool:
     """True if these names lead from a global through modules to a class, or to a member of an enumeration."""
     value = scope.get(path[0])
     for name in path[1:]:
-        held = vars(value) if isinstance(value, ModuleType) else {}  # what a module has not loaded yet is left out
-        value = value.__members__.get(name) if isinstance(value, EnumType) else held.get(name)
-    return isinstance(value, type | Enum)
+        value = _named_in(value).get(name)
+    return is_a(value, (type, Enum))
+
+
+def _named_in(value: Any) -> Mapping[str, Any]:
+    """Return what a module has loaded, or the members of an enumeration, by their names."""
+    names = own_names(value) if is_a(value, (ModuleType, EnumType)) else None
+    found: Mapping[str, Any] = (names or {}).get("_member_map_", {}) if is_a(value, EnumType) else names or {}
+    return found
 
 
 def _has(code: CodeType, opname: str) -> bool:
@@ -119,29 +131,38 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
 
     A class in a pattern is replaced, too: `int` in `case int(n):` by the replacement of "case int". A read of the
     attribute `__class__` calls the replacement of "__class__". With `EXCEPT` among the names, handlers note what they
-    catch. Offsets, lines and names are kept.
+    catch. Lines and names are kept. On a Python whose instructions are unknown, so is all the code.
 
     Python treats two codes as equal that differ only in their file, so `file` is a part of the cache key.
     """
     made = _Code(code, dict(others))
-    steps = list(dis.get_instructions(code)) if _may_change(code, made.others) else []
+    steps = _steps(code) if _may_change(code, made.others) else []
     for step, after, later in itertools.zip_longest(steps, steps[1:], steps[2:]):
-        if step.opname == "LOAD_GLOBAL" and after is not None:
-            in_pattern = later is not None and later.opname == "MATCH_CLASS"
-            made.exchange(step, after.offset, in_pattern=in_pattern)
-        is_class = step.opname == "LOAD_ATTR" and step.argval == "__class__"  # `torch.float` is no `float`
-        if is_class and step.argval in made.others and after is not None:
-            made.read(step, after.offset)
-        if after is not None and step.opname == "LOAD_CONST" and after.opname == "IS_OP" and not after.is_jump_target:
+        if step.opname == "LOAD_GLOBAL":
+            made.exchange(step, in_pattern=later is not None and later.opname == "MATCH_CLASS")
+        if step.opname == "LOAD_ATTR" and step.argval == "__class__":  # `torch.float` is no `float`
+            made.read(step)
+        if step.opname == "LOAD_CONST" and after is not None and after.opname == "IS_OP" and not after.is_jump_target:
             made.ask(step, after)
-    if EXCEPT in made.others:
-        for step in named_handlers(code):
-            made.record(step, next(each.offset for each in steps if each.offset > step.offset))
+    for step in named_handlers(code) if EXCEPT in made.others else ():
+        made.record(step)
     inner = tuple(rewritten(each, file, others) if isinstance(each, CodeType) else each for each in made.constants)
-    if made.body == code.co_code and all(a is b for a, b in zip(inner, code.co_consts, strict=False)):
-        return code
+    if not made.changes:
+        return code if all(map(operator.is_, inner, code.co_consts)) else code.replace(co_consts=inner)
     room = code.co_stacksize + 1
-    return code.replace(co_code=bytes(made.body), co_names=tuple(made.names), co_consts=inner, co_stacksize=room)
+    return assembled(code, made.changes, co_names=tuple(made.names), co_consts=inner, co_stacksize=room)
+
+
+def unread_notes() -> tuple[str, ...]:
+    """Return the note of a report on a Python whose instructions are unknown; none on any other."""
+    if READ:
+        return ()
+    what = "`int(n)` and `len(x)` fix a size, and each branch and handler counts as having an effect"
+    return (f"the model's code is not rewritten, for Python {platform.python_version()} is not supported: {what}",)
+
+
+def _steps(code: CodeType) -> list[Instruction]:
+    return [step for step in instructions(code) if step.opname != "EXTENDED_ARG"]
 
 
 def _may_change(code: CodeType, others: Mapping[str, Any]) -> bool:
@@ -152,13 +173,11 @@ def _may_change(code: CodeType, others: Mapping[str, Any]) -> bool:
 
 
 def _asks_identity(code: CodeType) -> bool:
-    """True if a code has `x is constant` of a constant that Python keeps as one object."""
-    if not _has(code, "IS_OP"):
-        return False
-    operations, arguments = code.co_code[::2], code.co_code[1::2]
-    before = (index - 1 for index, operation in enumerate(operations) if operation == dis.opmap["IS_OP"])
-    loads = (index for index in before if operations[index] == dis.opmap["LOAD_CONST"])
-    return any(_is_one_object(code.co_consts[arguments[index]]) for index in loads)
+    """True if a code has `x is constant`, and a constant that Python keeps as one object."""
+    operations = code.co_code[::2]
+    before = {operations[at - 1] for at, each in enumerate(operations) if each == dis.opmap["IS_OP"]}
+    small = dis.opmap.get("LOAD_SMALL_INT")
+    return small in before or (dis.opmap["LOAD_CONST"] in before and any(map(_is_one_object, code.co_consts)))
 
 
 def _is_one_object(constant: Any) -> bool:
@@ -182,64 +201,47 @@ _NULL_LAST = sys.version_info >= (3, 13)
 
 
 class _Code:
-    """The instructions and constants of a code while it is rewritten."""
+    """The changes to a code's instructions, with its names and constants, while it is rewritten."""
 
     def __init__(self, code: CodeType, others: Mapping[str, Any]) -> None:
-        self.body = bytearray(code.co_code)
+        self.changes: dict[int, list[Operation]] = {}
         self.names = list(code.co_names)
         self.constants: list[Any] = list(code.co_consts)
         self.others = others
 
-    def exchange(self, step: dis.Instruction, end: int, *, in_pattern: bool) -> None:
+    def exchange(self, step: Instruction, *, in_pattern: bool) -> None:
         """Load the replacement of a global function that is called, or of a class in a pattern."""
-        called = bool((step.arg or 0) & 1)
+        called = (step.arg or 0) & 1
         name = f"case {step.argval}" if in_pattern else step.argval
-        if called is in_pattern or name not in self.others:
+        if bool(called) is in_pattern or name not in self.others:
             return
         if isinstance(self.others[name], str):
-            self._rename(step, self.others[name])
+            self.changes[step.offset] = [("LOAD_GLOBAL", self._name(self.others[name]) << 1 | called)]
             return
-        load, null = self._load(self.others[name]), [(dis.opmap["PUSH_NULL"], 0)] if called else []
-        self._put(step.offset, end, load + null if _NULL_LAST else null + load)
+        load, null = [self._load(self.others[name])], [("PUSH_NULL", 0)] * called
+        self.changes[step.offset] = load + null if _NULL_LAST else null + load
 
-    def _rename(self, step: dis.Instruction, other: str) -> None:
-        if other not in self.names:
-            self.names.append(other)
-        argument = self.names.index(other) << 1 | (step.arg or 0) & 1  # the last bit marks a call
-        if max(argument, step.arg or 0) < _IN_A_BYTE:
-            self.body[step.offset + 1] = argument
+    def read(self, step: Instruction) -> None:
+        """Replace a read of an attribute by a call of its function: `function | value`."""
+        if step.argval in self.others:
+            load = self._load(_Reader(self.others[step.argval]))
+            self.changes[step.offset] = [load, ("SWAP", 2), ("BINARY_OP", _OR)]
 
-    def read(self, step: dis.Instruction, end: int) -> None:
-        """Replace a read of an attribute by a call of its function: `function | value`, which has the same length."""
-        load = self._load(_Reader(self.others[step.argval]))
-        apply = [(dis.opmap["SWAP"], 2), (dis.opmap["BINARY_OP"], _OR), (dis.opmap["CACHE"], 0)]
-        self._put(step.offset, end, load + apply)
+    def record(self, step: Instruction) -> None:
+        """Replace the global name that an `except` loads by `recorder | error`, of the same value."""
+        self.changes[step.offset] = [self._load(Recorder(step.argval)), ("COPY", 2), ("BINARY_OP", _OR)]
 
-    def record(self, step: dis.Instruction, end: int) -> None:
-        """Replace the global name that an `except` loads by `recorder | error`, of the same length and value."""
-        apply = [(dis.opmap["COPY"], 2), (dis.opmap["BINARY_OP"], _OR), (dis.opmap["CACHE"], 0)]
-        self._put(step.offset, end, self._load(Recorder(step.argval)) + apply)
-
-    def _load(self, constant: Any) -> list[tuple[int, int]]:
-        index = len(self.constants)
-        self.constants.append(constant)
-        wide = [(dis.opmap["EXTENDED_ARG"], index >> 8)] if index > 0xFF else []
-        return [*wide, (dis.opmap["LOAD_CONST"], index & 0xFF)]
-
-    def _put(self, start: int, end: int, made: list[tuple[int, int]]) -> None:
-        """Put instructions in place of one instruction, and fill the rest of its room with NOPs."""
-        while start and self.body[start - 2] == dis.opmap["EXTENDED_ARG"]:
-            start -= 2
-        nothing = [(dis.opmap["NOP"], 0)] * ((end - start) // 2 - len(made))
-        self.body[start:end] = bytes(itertools.chain(*made, *nothing))
-
-    def ask(self, step: dis.Instruction, after: dis.Instruction) -> None:
+    def ask(self, step: Instruction, after: Instruction) -> None:
         """Replace `x is constant` by `x in _TheSame(constant)`, where Python keeps one object for the constant."""
-        constant = step.argval
-        if not _is_one_object(constant):
-            return
-        if max(len(self.constants), step.arg or 0) >= _IN_A_BYTE:
-            return
-        self.constants.append(_TheSame(constant))
-        self.body[step.offset + 1] = len(self.constants) - 1
-        self.body[after.offset] = dis.opmap["CONTAINS_OP"]
+        if _is_one_object(step.argval):
+            self.changes[step.offset] = [self._load(_TheSame(step.argval))]
+            self.changes[after.offset] = [("CONTAINS_OP", after.arg or 0)]
+
+    def _name(self, name: str) -> int:
+        if name not in self.names:
+            self.names.append(name)
+        return self.names.index(name)
+
+    def _load(self, constant: Any) -> Operation:
+        self.constants.append(constant)
+        return "LOAD_CONST", len(self.constants) - 1
