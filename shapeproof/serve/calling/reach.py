@@ -34,7 +34,7 @@ import torch
 
 from shapeproof.export.shim.modules import GLOBAL_HOOKS, KNOWN_BY_IDENTITY, NOT_OF_FORWARD, registered
 from shapeproof.export.source.frames import is_users_file
-from shapeproof.export.trace.python.plain_reads import EndError, own_names
+from shapeproof.export.trace.python.plain_objects import own_names
 
 ABSENT = object()
 """The value of an empty slot or cell."""
@@ -237,11 +237,11 @@ class Reach:
         found = [self._field(path, *slot, value) for slot in slots if isinstance(slot[1], MemberDescriptorType)]
         if not any("__dict__" in vars(each) for each in kind.__mro__):
             return found
-        try:
-            return found, self._named(path, own_names(value, kind.__mro__), value)
-        except EndError:
+        names = own_names(value)
+        if type(names) is not dict:
             self.unreadable.append(path)
             return None
+        return found, self._named(path, names, value)
 
     def _named(self, path: str, names: Mapping[str, Any], value: Any) -> frozenset[str]:
         """Take the attributes in a dict; of a module those that its call reads."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -27,9 +27,19 @@ from shapeproof.export.ops.properties import BRANCHING, IDENTITY
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
+from shapeproof.export.source.bytecode import is_a
 from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
+from shapeproof.export.trace.python.plain_objects import (
+    REMEMBERING,
+    classes,
+    elements,
+    home,
+    inner,
+    members,
+    own_names,
+)
 from shapeproof.export.trace.python.remembering import ABSENT, Remembered, assign
 from shapeproof.export.trace.python.rewriting import (
     EXCEPT,
@@ -43,8 +53,6 @@ from shapeproof.export.trace.python.users_functions import users_functions
 from shapeproof.export.trace.python.whether_traced import Compiler
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
-_REMEMBERING = type(functools.cache(lambda: None))
-"""The type of a function behind functools.cache or lru_cache."""
 
 
 def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = None) -> torch.nn.Module:
@@ -90,17 +98,17 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
             made = rewriting.member(value)
             if made is not None:
                 vars(module)[name] = made
-            for hook in value.values() if isinstance(value, dict) else ():
+            for hook in elements(value) if is_a(value, dict) else ():
                 rewriting.member(hook)
     with one_thread, contextlib.ExitStack() as after:
-        members = list(rewriting.members())
+        replaced = list(rewriting.members())
         rewriting.hold_classes()
         found = _functions.get()
         codes = rewriting.codes(users_functions(model) if found is None else found)
         after.callback(rewriting.remembered.bring_back)
-        for cls, name, made in members:
-            after.callback(setattr, cls, name, vars(cls)[name])
-            setattr(cls, name, made)
+        for cls, name, made in replaced:
+            after.callback(type.__setattr__, cls, name, members(cls)[name])
+            type.__setattr__(cls, name, made)
         for scope, name, made in rewriting.globals():
             after.callback(_put_back, scope, name, made, scope.get(name, ABSENT))
             scope[name] = made
@@ -125,11 +133,21 @@ def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
         assign(scope, name, value)
 
 
-def _is_foreign(value: Any) -> bool:
-    home = value.__name__ if isinstance(value, ModuleType) else value.__module__
-    if home == "builtins":  # objects created by `exec` say so, too
-        return not (isinstance(value, FunctionType) or (isinstance(value, type) and value.__flags__ & _HEAP))
-    return (home or "").partition(".")[0] in _FOREIGN
+def _is_foreign(value: FunctionType | type) -> bool:
+    name = home(value) if isinstance(value, type) else value.__module__
+    if name == "builtins":  # objects created by `exec` say so, too
+        return isinstance(value, type) and not value.__flags__ & _HEAP
+    return str(name or "").partition(".")[0] in _FOREIGN
+
+
+_WRAPPING: Mapping[type, Callable[[Any, Any], Any]] = {
+    MethodType: lambda value, found: MethodType(found, value.__self__),
+    staticmethod: lambda _, found: staticmethod(found),
+    classmethod: lambda _, found: classmethod(found),
+    functools.partial: lambda value, found: functools.partial(found, *value.args, **value.keywords),
+    property: lambda value, found: property(found, value.fset, value.fdel, value.__doc__),
+}
+"""Makes one of Python's own wrappers anew, around another function."""
 
 
 class _Rewriting:
@@ -148,7 +166,7 @@ class _Rewriting:
 
     def meet(self, cls: type) -> None:
         """Take a class and its bases: their functions may be called."""
-        self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
+        self._classes |= dict.fromkeys(each for each in classes(cls) if not _is_foreign(each))
 
     def hold_classes(self) -> None:
         """Remember the attributes of the classes that were found: the model may set them."""
@@ -158,11 +176,11 @@ class _Rewriting:
     def members(self) -> Iterator[tuple[type, str, Any]]:
         """Yield the class members to replace, for the names in use."""
         seen: set[tuple[type, str]] = set()
-        while found := {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names} - seen:
+        while found := {(cls, name) for cls in self._classes for name in members(cls) if name in self.names} - seen:
             seen |= found
             for cls, name in found:
-                self._hold(vars(cls)[name])
-                made = self.member(vars(cls)[name])
+                self._hold(members(cls)[name])
+                made = self.member(members(cls)[name])
                 if made is not None:
                     yield cls, name, made
 
@@ -194,25 +212,14 @@ class _Rewriting:
 
     def member(self, value: Any) -> Any:
         """Return the replacement of a value in an object or a class; None if the value stays."""
-        match value:
-            case FunctionType():
-                self._find(value)
-            case MethodType():
-                found = self.member(value.__func__)
-                return found and MethodType(found, value.__self__)
-            case staticmethod() | classmethod():
-                found = self.member(value.__func__)
-                return found and type(value)(found)
-            case functools.partial():
-                found = self.member(value.func)
-                return found and functools.partial(found, *value.args, **value.keywords)
-            case _ if isinstance(value, _REMEMBERING):
-                self.member(value.__wrapped__)
-                return forgetting(value)
-            case property():
-                found = self.member(value.fget)
-                return found and property(found, value.fset, value.fdel, value.__doc__)
-        return None
+        if type(value) is FunctionType:
+            self._find(value)
+            return None
+        found = [self.member(each) for each in inner(value)[:1]]
+        if is_a(value, REMEMBERING):
+            return forgetting(value)
+        wraps = _WRAPPING.get(type(value))
+        return None if wraps is None or found == [None] else wraps(value, *found)
 
     def _find(self, function: FunctionType) -> None:
         """Take a function, and find the functions that it may call."""
@@ -246,11 +253,13 @@ class _Rewriting:
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """Return the replacement of a value for a function that uses these names; None if the value stays."""
-        if isinstance(value, FunctionType | BuiltinFunctionType | _REMEMBERING):
+        if type(value) is FunctionType and value.__name__ in BRANCHING:  # whatever the model calls it
+            self.names.add(value.__name__)
+        if is_a(value, (FunctionType, BuiltinFunctionType, REMEMBERING)):
             return FUNCTIONS[value](value) if value in FUNCTIONS else self.member(value)
-        if isinstance(value, ModuleType):
+        if is_a(value, ModuleType):
             return self._exchanged(value, names)
-        if isinstance(value, type):
+        if is_a(value, type):
             self.meet(value)
         return None
 
@@ -259,18 +268,20 @@ class _Rewriting:
 
         A user's module is not copied: the values of its names are replaced.
         """
-        members = MEMBERS.get(module.__name__, {})
-        if not members and not _is_foreign(module):
-            self._reach(vars(module), names)
-        found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
-        for inner in names.intersection(WITHIN.get(module.__name__, ())):
-            found[inner] = self._exchanged(getattr(module, inner), names)
+        held: Any = own_names(module) or {}
+        title = str(held.get("__name__"))
+        making = MEMBERS.get(title, {})
+        if not making and title.partition(".")[0] not in _FOREIGN | {"builtins"}:
+            self._reach(held, names)
+        found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in making.items() if name in names}
+        for within in names.intersection(WITHIN.get(title, ())):
+            found[within] = self._exchanged(getattr(module, within), names)
         found = {name: value for name, value in found.items() if value is not None}
         if not found:
             return None
         kind = Compiler if module is torch.compiler else ModuleType
-        made = self._copies.setdefault(module.__name__, kind(module.__name__, module.__doc__))
-        vars(made).update({**vars(module), **vars(made), **found})
+        made = self._copies.setdefault(title, kind(title, module.__doc__))
+        vars(made).update({**held, **vars(made), **found})
         return made
 
     def _look_into(self, cell: CellType, names: frozenset[str]) -> None:
@@ -286,10 +297,8 @@ class _Rewriting:
     def _hold(self, value: Any) -> None:
         """Take the contents of a container, which may be called, and remember what the model may change."""
         self.remembered.container(value)
-        if not isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType) and not _is_foreign(
-            type(value)
-        ):
+        known = is_a(value, (type, ModuleType, FunctionType, BuiltinFunctionType))
+        if not known and not _is_foreign(type(value)):
             self.remembered.attributes(value)
-        if type(value) in {dict, list, tuple}:
-            for each in list(value.values() if isinstance(value, dict) else value):
-                self.member(each)
+        for each in elements(value) if is_a(value, (dict, list, tuple)) else ():
+            self.member(each)

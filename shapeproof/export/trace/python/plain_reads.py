@@ -9,10 +9,11 @@ import builtins
 import operator
 import sys
 from collections.abc import Callable, Mapping
-from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 from shapeproof.constraints.operators import COMPARISONS
+from shapeproof.export.trace.python.plain_objects import own_names
 
 _NUMBERS = {bool, int, float}
 PLAIN = {*_NUMBERS, str, type(None)}
@@ -67,7 +68,9 @@ def attribute(value: Any, name: str) -> Any:
     Of a module, only what stands in its dict: its class may have properties (`torch.backends.cudnn`).
     """
     classes = type(value).__mro__ if type(value) is ModuleType else _plain_classes(value)
-    own = own_names(value, classes)
+    own = own_names(value)
+    if type(own) is not dict:  # a class keeps a proxy, and its attributes may be descriptors
+        raise EndError
     holder = next((vars(each) for each in classes if name in vars(each)), None)
     if (holder is None) is (name not in own):  # in neither of them, or in both
         raise EndError
@@ -90,24 +93,6 @@ def _plain_classes(value: Any) -> tuple[type, ...]:
     if any("__getattribute__" in vars(each) for each in classes[:-1]):
         raise EndError
     return classes
-
-
-def own_names(value: Any, classes: tuple[type, ...]) -> Mapping[str, Any]:
-    """Return the dict of an object.
-
-    Raises:
-        EndError: it has none, or a class names something else `__dict__`: a property, a slot, another class's dict.
-    """
-    holder = next((each for each in classes if "__dict__" in vars(each)), None)
-    shown = None if holder is None else vars(holder)["__dict__"]
-    if not isinstance(shown, GetSetDescriptorType | MemberDescriptorType):
-        raise EndError
-    if (shown.__objclass__, shown.__name__) != (holder, "__dict__"):
-        raise EndError
-    names = shown.__get__(value)
-    if type(names) is not dict:
-        raise EndError
-    return names
 
 
 def imported(name: str, names: Any, level: Any, builtin: Mapping[str, Any]) -> ModuleType:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
+
+from shapeproof.export.trace.python.plain_objects import own_names
 
 ABSENT = object()
 
@@ -35,8 +36,8 @@ class Remembered:
 
     def attributes(self, value: Any) -> None:
         """Remember the attributes of an object or class, and its containers' contents: the model may change both."""
-        held = getattr(value, "__dict__", None)
-        if not isinstance(held, dict | MappingProxyType):
+        held = own_names(value)
+        if held is None:
             return
         self._back.setdefault((id(value), "attributes"), _resetting(value, held, dict(held)))
         for each in held.values():
@@ -57,25 +58,20 @@ def assign(scope: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _resetting(value: Any, held: Mapping[str, Any], before: dict[str, Any]) -> Callable[[], None]:
-    """Return a function that sets changed attributes again; it leaves the others alone."""
+    """Return a function that sets changed attributes again, without the value's code; it leaves the others alone."""
 
     def back() -> None:
         for name in {**held, **before}:
             there = before.get(name, ABSENT)
             if there is held.get(name, ABSENT):
                 continue
+            if isinstance(held, dict):
+                assign(held, name, there)
+                continue
             with contextlib.suppress(AttributeError, TypeError):  # a read-only attribute
-                delattr(value, name) if there is ABSENT else _set(value, held, name, there)
+                type.__delattr__(value, name) if there is ABSENT else type.__setattr__(value, name, there)
 
     return back
-
-
-def _set(value: Any, held: Mapping[str, Any], name: str, attribute: Any) -> None:
-    """Set an attribute, bypassing any `__setattr__` of the object's class."""
-    if isinstance(held, dict):
-        held[name] = attribute
-    else:
-        setattr(value, name, attribute)
 
 
 def _restoring(container: Any, before: Any, refill: Callable[[Any], None]) -> Callable[[], None]:
