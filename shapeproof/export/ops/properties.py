@@ -55,7 +55,7 @@ METADATA = frozenset(
 """What torch's tracer reads of every tensor: it runs no operator, and a graph has it without a note."""
 
 
-BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
+BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan", "flex_attention"})
 """Functions of torch whose bodies dynamo traces, where the mode sees no calls."""
 
 

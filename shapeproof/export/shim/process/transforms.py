@@ -52,6 +52,11 @@ def transforming() -> bool:
     return depth > 0 or level >= 0
 
 
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """True for a tensor of torch.vmap or a similar transform; after the transform, nothing can be read of it."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
 def _end(depth: int, level: int) -> None:
     torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
     while forward_ad._current_level > level:

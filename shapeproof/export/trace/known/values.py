@@ -13,6 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from shapeproof.export.ops.call import ANYTHING, Span, span
 from shapeproof.export.ops.value_ranges import INTEGRAL, of_dtype
+from shapeproof.export.shim.process.transforms import is_transformed
 from shapeproof.export.shim.storages import storage_objects
 
 
@@ -55,6 +56,6 @@ class Contents:
 def _of_constant(tensor: torch.Tensor) -> Span | None:
     """Return the bounds of a constant that the model writes down: `torch.tensor([1, 2])`."""
     known = tensor if type(tensor) is torch.Tensor else getattr(tensor, "constant", None)
-    if known is None or known.numel() == 0:
+    if known is None or is_transformed(known) or known.numel() == 0:
         return None
     return span(int(known.min()), int(known.max()))

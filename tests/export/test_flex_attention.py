@@ -1,0 +1,109 @@
+"""Models with flex_attention: dynamo reads the user's functions, and torch.vmap leaves unreadable constants."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import flex_attention as flexible
+
+from shapeproof.export import export
+from shapeproof.export.shim.process.transforms import is_transformed
+from tests.agreement import agree
+
+SIZES = (1, 2, 7, 12, 33)
+
+
+def causal(_b, _h, i, j):
+    return i >= j
+
+
+def masked_score(s, _b, _h, i, j):
+    return torch.where(i >= j, s, float("-inf"))
+
+
+def slope(by, s, _b, _h, i, j):
+    return s + by * (i - j)
+
+
+def blocks(q, k):
+    return create_block_mask(causal, None, None, q.shape[2], k.shape[2], device="cpu")
+
+
+def with_builtins(q, k, v):
+    def score(s, _b, _h, i, j):
+        return torch.where(i >= j, s * max(1, 2) + len((1, 2)), -float("inf"))
+
+    return flex_attention(q, k, v, score_mod=score)
+
+
+def nested(q, k, v):
+    def doubled(x):
+        return x * int(2.5)
+
+    def score(s, _b, _h, i, j):
+        return doubled(s) + (i - j)
+
+    return flex_attention(q, k, v, score_mod=score)
+
+
+def captured(q, k, v):
+    bias = q.mean(-1)[0]
+    return flex_attention(q, k, v, score_mod=lambda s, _b, h, i, _j: s + bias[h, i])
+
+
+MODELS = {
+    "plain": flex_attention,
+    "score": functools.partial(flex_attention, score_mod=masked_score),
+    "mask": lambda q, k, v: flex_attention(q, k, v, block_mask=blocks(q, k)),
+    "both": lambda q, k, v: flex_attention(q, k, v, score_mod=masked_score, block_mask=blocks(q, k)),
+    "grouped": lambda q, k, v: flex_attention(q.repeat(1, 2, 1, 1), k, v, enable_gqa=True),
+    "captured": captured,
+    "builtins": with_builtins,
+    "nested": nested,
+    "lambda": lambda q, k, v: flex_attention(q, k, v, score_mod=lambda s, *_: s * 2),
+    "partial": lambda q, k, v: flex_attention(q, k, v, score_mod=functools.partial(slope, 0.5)),
+    "sums": lambda q, k, v: flex_attention(q, k, v, return_lse=True),
+    "another name": lambda q, k, v: flexible(q, k, v, score_mod=masked_score),
+}
+
+
+class Attention(torch.nn.Module):
+    """Calls one of them, or has a score as an attribute."""
+
+    def __init__(self, attend=None):
+        super().__init__()
+        self.attend, self.score = attend, masked_score
+
+    def forward(self, q, k, v):
+        if self.attend is None:
+            return flex_attention(q, k, v, score_mod=self.score)
+        return self.attend(q, k, v)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [*MODELS, "attribute"])
+def test_flex_attention_is_exported_and_equal_at_every_size(name):
+    model, size = Attention(MODELS.get(name)), Dim("s", min=1, max=64)
+    with torch.no_grad():
+        program = export(model, heads(12), dynamic_shapes=({2: size},) * 3)
+        assert program.report.status == "proved"
+        for number in SIZES:
+            inputs = heads(number)
+            assert agree(program.module()(*inputs), model(*inputs)), number
+
+
+def heads(size):
+    return tuple(torch.randn(1, 2, size, 16) for _ in range(3))
+
+
+def test_a_constant_of_a_transform_that_has_ended_is_recognised():
+    kept = []
+    torch.vmap(lambda x: kept.append(x) or x)(torch.ones(3))
+    assert is_transformed(kept[0])
+    assert not is_transformed(torch.ones(3))
+    with pytest.raises(RuntimeError):
+        kept[0].min()
