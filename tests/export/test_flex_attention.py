@@ -107,3 +107,15 @@ def test_a_constant_of_a_transform_that_has_ended_is_recognised():
     assert not is_transformed(torch.ones(3))
     with pytest.raises(RuntimeError):
         kept[0].min()
+
+
+def test_a_body_may_call_builtins_in_any_operator_that_dynamo_reads():
+    from torch._higher_order_ops.map import map as mapped
+
+    class Mapped(torch.nn.Module):
+        def forward(self, x):
+            return mapped(lambda row: row * float("2") + max(1, 2), x)
+
+    x = torch.ones(6, 4)
+    program = export(Mapped(), (x,), dynamic_shapes=({0: Dim("n", min=2, max=64)},))
+    assert torch.equal(program.module()(x[:3]), Mapped()(x[:3]))

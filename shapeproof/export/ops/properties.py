@@ -55,8 +55,17 @@ METADATA = frozenset(
 """What torch's tracer reads of every tensor: it runs no operator, and a graph has it without a note."""
 
 
-BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan", "flex_attention"})
+_WITH_BODIES = frozenset({"cond", "while_loop", "scan", "associative_scan", "flex_attention"})
 """Functions of torch whose bodies dynamo traces, where the mode sees no calls."""
+
+
+def has_bodies(names: Collection[str]) -> bool:
+    """True if a model's code, by the names in it, calls such a function, or imports one of torch's private ones.
+
+    >>> has_bodies({"cond", "relu"}), has_bodies({"torch._higher_order_ops.map"}), has_bodies({"relu"})
+    (True, True, False)
+    """
+    return not _WITH_BODIES.isdisjoint(names) or any("_higher_order_ops" in name for name in names)
 
 
 IDENTITY = "is"
@@ -79,7 +88,7 @@ def read_in_bodies(names: Collection[str]) -> set[str]:
     >>> read_in_bodies({"cond", "is_contiguous", "relu"}), read_in_bodies({"stride"})
     ({'strides'}, set())
     """
-    if BRANCHING.isdisjoint(names):
+    if not has_bodies(names):
         return set()
     return {each for name, read in _BY_NAME.items() if name in names for each in read}
 

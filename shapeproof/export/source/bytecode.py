@@ -278,8 +278,8 @@ def stack_before(code: CodeType, index: int, look: Look) -> list[Any]:
 
 def _is_first_stored(steps: Sequence[Instruction], at: int) -> bool:
     """True if an instruction assigns a local name that none before it loads: no value on the stack is that name's."""
-    name = steps[at].argval
-    return steps[at].opname == "STORE_FAST" and not any(each.argval == name for each in steps[:at] if each.opname in LOCAL)
+    loaded = (each.argval for each in steps[:at] if each.opname in LOCAL)
+    return steps[at].opname == "STORE_FAST" and all(name != steps[at].argval for name in loaded)
 
 
 def _in_a_loop(code: CodeType, head: int, look: Look) -> list[Any]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.ops.properties import BRANCHING, IDENTITY
+from shapeproof.export.ops.properties import IDENTITY, has_bodies
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
@@ -190,14 +190,14 @@ class _Rewriting:
 
     def must_watch(self) -> bool:
         """True if a user's function, found by name or as a hook, has an `except` that cannot note what it catches."""
-        noting = BRANCHING.isdisjoint(self.names)
+        noting = not has_bodies(self.names)
         codes = (each.__code__ for each in self._seen)
         mine = (code for code in codes if is_users_file(code.co_filename) or code.co_filename.startswith("<"))
         return any(catches(code, otherwise=noting) for code in mine)
 
     def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
         """Return the rewritten code of each function, found here or given, whose code changes."""
-        others: Mapping[str, Any] = {**CALLED, EXCEPT: None} if BRANCHING.isdisjoint(self.names) else NAMES
+        others: Mapping[str, Any] = NAMES if has_bodies(self.names) else {**CALLED, EXCEPT: None}
         found = {}
         for function in self._seen | dict.fromkeys(functions):
             scope, code = function.__globals__, function.__code__
@@ -253,8 +253,8 @@ class _Rewriting:
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """Return the replacement of a value for a function that uses these names; None if the value stays."""
-        if type(value) is FunctionType and value.__name__ in BRANCHING:  # whatever the model calls it
-            self.names.add(value.__name__)
+        if type(value) is FunctionType and has_bodies(called := {value.__name__, str(value.__module__)}):
+            self.names |= called  # whatever the model calls it
         if is_a(value, (FunctionType, BuiltinFunctionType, REMEMBERING)):
             return FUNCTIONS[value](value) if value in FUNCTIONS else self.member(value)
         if is_a(value, ModuleType):
