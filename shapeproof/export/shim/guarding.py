@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 from torch._guards import TracingContext
-from torch.export._tree_utils import reorder_kwargs
 from torch.export._unlift import _ok_to_generate_guards_fn, eq_spec
 
 
@@ -47,26 +47,56 @@ def guard_structure(module: Any, refusal: Callable[[str], Exception]) -> None:
     """Refuse inputs whose structure differs from the example's, in place of torch's own check."""
     module.validate_inputs = False
 
-    def structured(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        said = misfit(args, kwargs, module._in_spec)
-        if said is not None:
-            raise refusal(said)
+    def structured(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return arranged(args, kwargs, module._in_spec, refusal)
 
     module.register_forward_pre_hook(structured, prepend=True, with_kwargs=True)
 
 
-def misfit(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> str | None:
+def arranged(
+    args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any, refusal: Callable[[str], Exception]
+) -> tuple[Any, dict[str, Any]]:
+    """Return inputs with the keys of each dict in the expected order; raise `refusal` of the first other difference.
+
+    >>> spec = pytree.tree_structure((({"a": 1, "b": 2},), {}))
+    >>> arranged(({"b": 3, "a": 4},), {}, spec, ValueError)
+    (({'a': 4, 'b': 3},), {})
+    """
+    if pytree.tree_structure((args, kwargs)) != spec:
+        args, kwargs = _in_order((args, kwargs), spec)
+        said = _misfit(args, kwargs, spec)
+        if said is not None:
+            raise refusal(said)
+    return args, kwargs
+
+
+def _in_order(value: Any, spec: Any) -> Any:
+    """Return a nested structure with the keys of each dict in the order of `spec`, wherever the two are alike."""
+    node = pytree.SUPPORTED_NODES.get(spec.type)
+    if node is None or pytree._get_node_type(value) is not spec.type:
+        return value
+    parts, context = node.flatten_fn(value)
+    if spec.type in pytree.STANDARD_DICT_TYPES:
+        keys = spec.context[1] if spec.type is collections.defaultdict else spec.context
+        if value.keys() != set(keys):
+            return value
+        parts = [value[key] for key in keys]
+        context = [value.default_factory, keys] if spec.type is collections.defaultdict else keys
+    if len(parts) != spec.num_children:
+        return value
+    return node.unflatten_fn(list(map(_in_order, parts, spec.children())), context)
+
+
+def _misfit(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> str | None:
     """Describe the first difference between the structure of inputs and the expected one; None if there is none."""
-    if pytree.tree_flatten((args, kwargs))[1] == spec:
+    received = pytree.tree_structure((args, kwargs))
+    if eq_spec(received, spec):
         return None
     positional, named = spec.children()
     if len(args) != positional.num_children:
         return f"{len(args)} positional arguments are given, but {positional.num_children} are declared"
     if kwargs.keys() != set(named.context):
         return f"the keyword arguments {sorted(kwargs)} are given, but {sorted(named.context)} are declared"
-    _, received = pytree.tree_flatten((args, reorder_kwargs(kwargs, spec)))
-    if eq_spec(received, spec):
-        return None
     mine = [each for half in received.children() for each in half.children()]
     given = zip(mine, [*positional.children(), *named.children()], strict=True)
     return next(
@@ -74,11 +104,6 @@ def misfit(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> str | No
         for number, (mine, other) in enumerate(given, 1)
         if not eq_spec(mine, other)
     )
-
-
-def flat_inputs(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> list[Any]:
-    """Return the leaves of inputs that have the expected structure, keyword arguments in the example's order."""
-    return pytree.tree_leaves((args, reorder_kwargs(kwargs, spec)))
 
 
 def _in_a_line(spec: Any) -> str:

@@ -26,6 +26,7 @@ from shapeproof.export.graph.aliasing import observes_aliasing, written_inputs
 from shapeproof.export.ops.properties import OWN_BACKWARD, STRIDES
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.strides import memory_order
+from shapeproof.export.shim.trees import leaves
 
 _Program = torch.export.ExportedProgram
 
@@ -183,11 +184,12 @@ class InputGuards(torch.nn.Module):
         if self._memory.matters:
             self._memory.check(values, dict(zip(self._state, values[len(self._each) :], strict=True)))
 
+    def arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return inputs in the order of the example's; raise OutsideDomain if they are structured otherwise."""
+        return guarding.arranged(args, kwargs, self._spec, _misfit)
+
     def point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, int]:
-        """Return each symbol's value for the model's inputs; raise OutsideDomain for inputs outside the contract."""
-        said = guarding.misfit(args, kwargs, self._spec)
-        if said is not None:
-            raise _misfit(said)
-        given = guarding.flat_inputs(args, kwargs, self._spec)
+        """Return each symbol's value for arranged inputs; raise OutsideDomain for inputs outside the contract."""
+        given = leaves((args, kwargs))
         self(*given)
         return self._sizes.point(given)

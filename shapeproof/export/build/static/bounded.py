@@ -220,7 +220,7 @@ class _Run(torch.fx.Interpreter):
 
     def results(self, args: Any, kwargs: Any) -> tuple[Any, list[tuple[Count, torch.Tensor]]]:
         """Return the program's results at its bounds, and the counts."""
-        flat = guarding.flat_inputs(args, kwargs, self._spec)
+        flat = leaves(guarding.arranged(args, kwargs, self._spec, UsageError))
         found = self.run(*flat, enable_io_processing=False)
         return self.module.graph.process_outputs(found), self._found  # type: ignore[operator, union-attr]
 
