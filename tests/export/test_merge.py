@@ -249,3 +249,54 @@ def test_the_regions_of_a_random_program_are_merged_right_or_refused(program):
         except UsageError:
             return
         assert program.disagreements(run) == []
+
+
+def returned(value):
+    """A model that returns, of one row, a value with its numbers, and of more rows the same with others."""
+    return model(lambda x: value(x, 1) if x.shape[0] == 1 else value(x, x.shape[0] * 2))
+
+
+RETURNED = {
+    "a number": lambda _, n: n,
+    "numbers in containers": lambda x, n: {"a": [n, (x.shape[0], ())], "b": None},
+    "None": lambda *_: None,
+    "numbers, None and tensors": lambda x, n: (x, n, None, {"a": [], "b": x * n}),
+    "constants": lambda *_: [1.5, True, None],
+    "a number beside a draw": lambda _, n: (torch.rand(2), n)[1],
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_merged_program_that_returns_more_than_tensors_is_saved_and_loaded(name, tmp_path):
+    """The fault: a torch.cond without results stayed in the graph, and torch could not load it."""
+    merged = split(returned(RETURNED[name]), (torch.ones(3, 2),), {"x": {0: N}}).merged()
+    torch.export.save(merged, tmp_path / "merged.pt2")
+    for run in (merged.module(), torch.export.load(tmp_path / "merged.pt2").module()):
+        assert all(agree(returned(RETURNED[name]), run, (torch.ones(n, 2),)) for n in (0, 1, 2, 3, 30))
+
+
+def test_a_cond_without_results_is_left_out_where_nothing_acts():
+    graphs = [split(returned(RETURNED[name]), (torch.ones(3, 2),), {"x": {0: N}}).merged().graph for name in RETURNED]
+    conds = [any(node.target is torch.ops.higher_order.cond for node in graph.nodes) for graph in graphs]
+    assert dict(zip(RETURNED, conds, strict=True)) == {
+        name: name in {"numbers, None and tensors", "a number beside a draw"} for name in RETURNED
+    }
+
+
+def test_what_writes_into_shared_state_is_not_merged_in_one_sentence():
+    """The fault: torch's functionalization of aliased buffers, and of an attribute, raised out of `merged`."""
+
+    class Writes(torch.nn.Module):
+        def __init__(self, *, buffers):
+            super().__init__()
+            self.whole = torch.nn.Buffer(torch.zeros(3)) if buffers else torch.zeros(3)
+            self.view = torch.nn.Buffer(self.whole[1:]) if buffers else self.whole
+
+        def forward(self, x):
+            if x.shape[0] > 3:
+                self.whole.add_(1)
+            return x + self.whole.sum() + self.view.sum()
+
+    for buffers in (True, False):
+        with pytest.raises(UsageError, match=r"region \d changes `(whole|view)` in place, and a branch of torch.cond"):
+            split(Writes(buffers=buffers), (torch.ones(5),), {"x": {0: N}}).merged()

@@ -18,8 +18,10 @@ from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.build.closing_audit import checks_of
 from shapeproof.export.explore.beside_eager.forms import decomposed
 from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import written_inputs
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.wording import said_by
@@ -56,21 +58,34 @@ class Branch:
         return checks_of(self._graph)
 
     def changed(self) -> str | None:
-        """Return the name of a buffer or an input that the program mutates, if any."""
-        signature = decomposed(self.program).graph_signature
-        return next(iter([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]), None)
+        """Return the name of a buffer, a constant or an input that the program mutates, if any."""
+        if any(map(nodes.body_writes, self.program.graph.find_nodes(op="get_attr"))):  # maybe into a tensor of its own
+            signature = decomposed(self.program).graph_signature
+            return next(iter([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]), None)
+        written = {node.name for node in written_inputs(self.program.graph)}
+        specs = (spec for spec in self.program.graph_signature.input_specs if spec.arg.name in written)
+        return next((str(spec.target or spec.arg.name) for spec in specs), None)
+
+    def acts(self) -> bool:
+        """True if a run gives tensors, or does something else: it checks data, writes, or draws random numbers."""
+        calls = (each for part in graph_modules(self._graph) for each in part.graph.nodes if each.op == "call_function")
+        return any(isinstance(each, torch.Tensor) for each in self.results) or any(map(torch.fx.Node.is_impure, calls))
 
     def __call__(
         self, state: Sequence[torch.Tensor], flat: Sequence[Any], lengths: Sequence[Any]
     ) -> tuple[torch.Tensor, ...]:
-        """Return the tensors among the results, flattened to vectors where their lengths are given."""
+        """Return the tensors among the results, flattened to vectors where their lengths are given.
+
+        If there is none, return a zero: torch cannot save a torch.cond without results.
+        """
         try:
             results = self._graph(*state, *flat)
-            return tuple(
+            tensors = [
                 self._result(index, value, lengths[index])
                 for index, value in enumerate(results)
                 if isinstance(self.results[index], torch.Tensor)
-            )
+            ]
+            return tuple(tensors or [torch.zeros(())])
         except Exception as error:
             text = f"{self.name} cannot be traced at the sizes of the others, where torch.cond reads it too"
             raise RuntimeError(f"{text}: {said_by(error)}") from error

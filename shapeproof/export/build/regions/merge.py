@@ -279,7 +279,9 @@ class _Dispatch:
                 operands,
             )
 
-        return self._restored(take(0, *state.values(), *(flat[index] for index in varying)), self._reader(flat))
+        acting = any(branch.acts() for branch in self._branches)
+        given = take(0, *state.values(), *(flat[index] for index in varying)) if acting else ()
+        return self._restored(given, self._reader(flat))
 
     def _run(self, number: int, state: Mapping[str, torch.Tensor], flat: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         """Return the results of one branch."""
