@@ -13,6 +13,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.export import Dim
+from torch.export.pt2_archive._package import package_pt2
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import export, load_regions
@@ -58,38 +59,19 @@ def rewritten(source, target, change):
 
 
 def pickled(value):
+    """The pickle in a file of torch.save."""
     file = io.BytesIO()
     torch.save(value, file)
-    return file.getvalue()
+    with zipfile.ZipFile(file) as archive:
+        return archive.read("archive/data.pkl")
 
 
 def attacks(made):
     """Each puts something into the parts that makes the file when it is run."""
-    evil = pickled(((Evil(made),), {}))
     code = f"__import__('pathlib').Path({str(made)!r}).touch()"
 
-    def inputs(parts, root):
-        parts[f"{root}/data/sample_inputs/region0.pt"] = evil
-
-    def plain_pickle(parts, root):
-        parts[f"{root}/data/sample_inputs/region0.pt"] = pickle.dumps(Evil(made))
-
-    def old_weights(parts, root):
-        parts[f"{root}/data/weights/region0.pt"] = evil
-
-    def weight(parts, root):
-        config = json.loads(parts[f"{root}/data/weights/region0_weights_config.json"])
-        config["config"]["weight"] |= {"use_pickle": True}
-        parts[f"{root}/data/weights/region0_weights_config.json"] = json.dumps(config).encode()
-        parts[f"{root}/data/weights/{config['config']['weight']['path_name']}"] = evil
-
-    def constant(kind):
-        def change(parts, root):
-            meta = {"path_name": f"{kind}_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
-            parts[f"{root}/data/constants/region0_constants_config.json"] = json.dumps({"config": {"c": meta}}).encode()
-            parts[f"{root}/data/constants/{kind}_0"] = pickle.dumps(Evil(made))
-
-        return change
+    def added(name, content):
+        return lambda parts, root: parts.update({f"{root}/{name}": content})
 
     def expression(parts, root):
         name = f"{root}/models/region0.json"
@@ -100,14 +82,16 @@ def attacks(made):
         program["guards_code"] = [code]
         parts[f"{root}/models/region0.json"] = json.dumps(program).encode()
 
-    def compiled(parts, root):
-        parts[f"{root}/data/aotinductor/region0/model.so"] = b"\x7fELF"
+    yield from (expression, guard)
+    yield added("data.pkl", pickled({"region0": Evil(made)}))
+    yield added("data.pkl", pickle.dumps(Evil(made)))
+    yield added("constants.pkl", pickle.dumps(Evil(made)))  # torch takes the file for one of TorchScript
+    yield added("data/weights/region0.pt", pickle.dumps(Evil(made)))
+    yield added("data/constants/custom_obj_0", pickle.dumps(Evil(made)))
+    yield added("data/aotinductor/region0/model.so", b"\x7fELF")
 
-    yield from (inputs, plain_pickle, old_weights, weight, expression, guard, compiled)
-    yield from map(constant, ("tensor", "custom_obj", "opaque_obj"))
 
-
-@pytest.mark.parametrize("index", range(10))
+@pytest.mark.parametrize("index", range(8))
 def test_nothing_that_a_file_holds_is_run(saved, tmp_path, index):
     made = tmp_path / "made"
     change = list(attacks(made))[index]
@@ -118,17 +102,47 @@ def test_nothing_that_a_file_holds_is_run(saved, tmp_path, index):
     assert not made.exists()
 
 
-def test_an_empty_record_does_not_ask_for_memory(saved, tmp_path):
+class Large:
+    """Pickled, it is a tensor of 2**50 elements over a storage without any."""
+
+    def __reduce__(self):
+        storage = torch.empty(0)._typed_storage()
+        return torch._utils._rebuild_tensor_v2, (storage, 0, (2**50,), (1,), False, {})
+
+
+def test_a_tensor_larger_than_its_record_does_not_ask_for_memory(saved, tmp_path):
     def change(parts, root):
-        name = f"{root}/data/weights/region0_weights_config.json"
-        config = json.loads(parts[name])
-        config["config"]["weight"]["tensor_meta"]["sizes"] = [{"as_int": 2**50}]
-        parts[name] = json.dumps(config).encode()
-        parts[f"{root}/data/weights/{config['config']['weight']['path_name']}"] = b""
+        parts[f"{root}/data.pkl"] = pickled({"region0": Large()})
+        parts[f"{root}/data/0"] = b""
 
     rewritten(saved, tmp_path / "large.pt2", change)
-    with pytest.raises(UsageError, match="is empty, and says that it is not"):
+    with pytest.raises(UsageError, match="its pickle is not data alone: RuntimeError"):
         load_regions(tmp_path / "large.pt2")
+
+
+@pytest.mark.parametrize("name", ["data.pkl", "models/region1.json", "data/0"])
+def test_a_file_without_one_of_its_parts_is_one_sentence(saved, tmp_path, name):
+    rewritten(saved, tmp_path / "part.pt2", lambda parts, root: parts.pop(f"{root}/{name}"))
+    with pytest.raises(UsageError, match=r"part\.pt2 holds (no|damaged) regions: ") as caught:
+        load_regions(tmp_path / "part.pt2")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_archive_of_the_layout_before_is_one_sentence(saved, tmp_path):
+    """Format 1 was an archive of torch.export's, with a copy of the tensors for each program."""
+    path, texts = tmp_path / "before.pt2", {"shapeproof_regions": json.dumps({"format": 1})}
+    with path.open("w+b") as file:
+        package_pt2(file, exported_programs=load_regions(saved).programs[0], extra_files=texts)
+    with pytest.raises(UsageError, match=r"before\.pt2 holds regions of format 1; this release reads format 2$"):
+        load_regions(path)
+
+
+def test_a_file_of_torchs_is_one_sentence(saved, tmp_path):
+    torch.save({"state": 1}, tmp_path / "state.pt2")
+    torch.export.save(load_regions(saved).programs[0], tmp_path / "one.pt2")
+    for name in ("state", "one"):
+        with pytest.raises(UsageError, match=f"{name}.pt2 holds no regions: it was not written by Regions.save$"):
+            load_regions(tmp_path / f"{name}.pt2")
 
 
 def test_what_was_rewritten_and_not_changed_is_loaded(saved, tmp_path):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import sys
 import traceback
+import zipfile
 
 import pytest
 import torch
 import torch.utils._pytree as pytree
+from torch._export.serde.serialize import SerializedArtifact, deserialize, serialize
 from torch._guards import TracingContext, tracing
 from torch._subclasses import meta_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.export import Dim
-from torch.export.pt2_archive._package import load_pt2, package_pt2
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx, track_tensor_tree
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
@@ -102,13 +103,32 @@ def test_the_notes_of_torch_are_made_where_places_looks_for_them():
     assert meta_utils.__file__.endswith("torch/_subclasses/meta_utils.py")
 
 
-def test_several_programs_and_texts_fit_into_one_archive(tmp_path):
+def test_a_file_of_torch_save_knows_a_tensor_again_and_takes_more_parts(tmp_path):
     """archives.save_archive relies on it."""
-    program = torch.export.export(torch.nn.ReLU(), (torch.randn(2),))
-    package_pt2(str(tmp_path / "two.pt2"), exported_programs={"a": program, "b": program}, extra_files={"c": "text"})
-    found = load_pt2(str(tmp_path / "two.pt2"))
-    assert set(found.exported_programs) == {"a", "b"}
-    assert found.extra_files["c"] == "text"
+    whole, weight = torch.zeros(4), torch.nn.Parameter(torch.ones(2))
+    with (tmp_path / "two.pt2").open("w+b") as file:
+        torch.save({"a": [whole, whole[:2], weight], "b": [whole, weight]}, file)
+        with zipfile.ZipFile(file, "a") as archive:
+            assert {name.partition("/")[0] for name in archive.namelist()} == {"archive"}
+            archive.writestr("archive/extra/text", "text")
+    found = torch.load(tmp_path / "two.pt2", weights_only=True)
+    assert found["a"][0] is found["b"][0]
+    assert found["a"][2] is found["b"][1]
+    assert isinstance(found["b"][1], torch.nn.Parameter)
+    found["a"][1].add_(1)
+    assert found["b"][0].tolist() == [1, 1, 0, 0]
+
+
+def test_a_program_is_written_without_its_tensors_and_read_with_those_given():
+    """shim/archives.py relies on it."""
+    program = torch.export.export(torch.nn.Linear(2, 3), (torch.randn(1, 2),))
+    bare = serialize(program, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False)
+    assert (bare.state_dict, bare.constants, bare.example_inputs) == (b"", b"", b"")
+    state, constants = dict(program.state_dict), {}
+    found = deserialize(SerializedArtifact(bare.exported_program, state, constants, b""))
+    assert found.state_dict["weight"] is program.state_dict["weight"]
+    assert found.module().weight is program.state_dict["weight"]
+    assert found.example_inputs is None
 
 
 def test_a_cond_on_sizes_keeps_its_predicate():

@@ -13,7 +13,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.export import ConstraintViolation, check, export, load_regions
-from shapeproof.export.shim.archives import load_archive, save_archive
+from shapeproof.export.shim.archives import programs_in, save_archive, texts_in
 from tests.agreement import RAISES, agree, outcome
 
 N = Dim("n", min=0, max=100)
@@ -78,10 +78,10 @@ def test_a_file_without_regions_is_one_sentence(tmp_path):
 
 def damaged(manifest):
     """What may be wrong with the manifest of an archive, and the sentence for it."""
-    yield None, "holds programs, but not the regions that they serve"
+    yield None, "holds no regions: it was not written by Regions.save"
     yield "no JSON", "holds damaged regions: Expecting value"
     yield json.dumps([]), "holds damaged regions: "
-    yield json.dumps(manifest | {"format": 99}), "holds regions of format 99; this release reads format 1"
+    yield json.dumps(manifest | {"format": 99}), "holds regions of format 99; this release reads format 2"
     yield json.dumps(manifest | {"holds": [*manifest["holds"], "n == 1"]}), "'region3' is missing"
     yield json.dumps(manifest | {"holds": ["n =="]}), "holds damaged regions: "
     for part in manifest:
@@ -91,11 +91,12 @@ def damaged(manifest):
 @pytest.mark.thorough
 def test_damaged_regions_are_one_sentence(three, tmp_path):
     three.save(tmp_path / "three.pt2")
-    programs, texts = load_archive(str(tmp_path / "three.pt2"))
-    text = texts[(name := "shapeproof_regions")]
+    with (tmp_path / "three.pt2").open("rb") as file:
+        text, programs = texts_in(file)[(name := "shapeproof_regions")], programs_in(file)
     for index, (changed, sentence) in enumerate(damaged(json.loads(text))):
         path = tmp_path / f"{index}.pt2"
-        save_archive(str(path), programs, {} if changed is None else {name: changed})
+        with path.open("w+b") as file:
+            save_archive(file, programs, {} if changed is None else {name: changed})
         with pytest.raises(UsageError, match=sentence) as caught:
             load_regions(path)
         assert "\n" not in str(caught.value)

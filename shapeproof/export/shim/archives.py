@@ -1,115 +1,156 @@
-"""Programs in PT2 archives: written atomically, and checked before torch loads them.
+"""Programs that share their tensors in one archive: written atomically, and checked before torch reads it.
 
-To read an archive, torch unpickles its contents and evaluates the texts of its expressions. So an archive is checked
-first: its parts must match their checksums, its pickles must load under `weights_only`, its expressions must be
-expressions over sizes, and it must hold no compiled code. The program itself is code: do not run a program of unknown
-origin.
+The archive is a file of torch.save, with the tensors of all programs, to which each program's graph and the texts are
+added. A pickle knows an object that it has met: a tensor that two programs hold, or one program under two names, is
+written once, and read as one tensor. Views of one storage stay views of one storage.
+
+To read a program, torch evaluates the texts of its expressions. So an archive is checked first: its parts must match
+their checksums, its pickle must load under `weights_only`, its expressions must be expressions over sizes, and it must
+hold no compiled code. The program itself is code: do not run a program of unknown origin.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import io
 import json
-import math
 import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import sympy
 import torch
+import torch.utils._pytree as pytree
 import torch.utils._sympy.functions
-from torch.export.pt2_archive._package import PT2ArchiveReader, load_pt2, package_pt2
+from torch._export.serde.serialize import SerializedArtifact, deserialize, serialize
 
-from shapeproof.files import whole_file
+from shapeproof.constraints.errors import UsageError
+from shapeproof.wording import said_by
 
-_DATA = ("models/", "data/weights/", "data/constants/", "data/sample_inputs/", "extra/", ".data/")
-_MARKS = frozenset({"archive_format", "archive_version", "byteorder", "version"})
-_CONFIGS = ("_weights_config.json", "_constants_config.json")
+_ROOT = "archive"
+"""The folder in which torch.save puts the parts of a file without a name."""
+_PART = re.compile(_ROOT + r"/([^/]*|\.data/.*|data/\d+|models/[^/]*\.json|extra/[^/]*)")
+
+
+_graph_alone = functools.partial(
+    serialize, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False
+)
 
 
 class UnsafeArchiveError(ValueError):
     """The archive is damaged, or holds code beside the program."""
 
 
-def save_archive(path: str, programs: Mapping[str, torch.export.ExportedProgram], texts: Mapping[str, str]) -> None:
-    """Write programs and texts by name as one PT2 archive."""
-    with whole_file(Path(path)) as file:
-        package_pt2(file, exported_programs=dict(programs), extra_files=dict(texts))
+def save_archive(
+    file: IO[bytes], programs: Mapping[str, torch.export.ExportedProgram], texts: Mapping[str, str]
+) -> None:
+    """Write programs and texts by name as one archive, with each tensor once.
+
+    Raises:
+        UsageError: something that the programs hold cannot be written.
+    """
+    own: dict[int, torch.Tensor] = {}
+    try:
+        graphs = {name: _graph_alone(program).exported_program for name, program in programs.items()}
+        torch.save({name: _held(program, own) for name, program in programs.items()}, file)
+    except Exception as error:  # noqa: BLE001 - torch and pickle raise what they like
+        raise UsageError(f"the programs cannot be saved: {said_by(error)}") from None
+    with zipfile.ZipFile(file, "a") as archive:
+        for name, graph in graphs.items():
+            archive.writestr(f"{_ROOT}/models/{name}.json", graph)
+        for name, text in texts.items():
+            archive.writestr(f"{_ROOT}/extra/{name}", text)
 
 
-def load_archive(path: str) -> tuple[dict[str, torch.export.ExportedProgram], dict[str, str]]:
-    """Load the programs and the texts of a PT2 archive, by name.
+def _held(program: torch.export.ExportedProgram, own: dict[int, torch.Tensor]) -> dict[str, Any]:
+    """Return what a program holds beside its graph; `own` is filled: what is written of each tensor, by its id."""
+
+    def written(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and id(value) not in own:  # without the attributes that somebody put onto it
+            bare = value.detach()
+            kept = torch.nn.Parameter(bare) if isinstance(value, torch.nn.Parameter) else bare
+            own[id(value)] = kept.requires_grad_(value.requires_grad)
+        return own.get(id(value), value)
+
+    return {
+        "state": {name: written(tensor) for name, tensor in program.state_dict.items()},
+        "constants": {name: written(tensor) for name, tensor in program.constants.items()},
+        "inputs": list(map(written, pytree.tree_leaves(program.example_inputs))),
+    }
+
+
+def texts_in(file: IO[bytes]) -> dict[str, str]:
+    """Return the texts of an archive, by name.
+
+    Raises:
+        UnsafeArchiveError: the archive is damaged.
+    """
+    with _opened(file) as archive:
+        return {name: archive.read(part).decode() for name, part in _parts(archive, "extra/")}
+
+
+def programs_in(file: IO[bytes]) -> dict[str, torch.export.ExportedProgram]:
+    """Load the programs of an archive, by name; they share the tensors that the saved programs shared.
 
     Raises:
         UnsafeArchiveError: the archive is damaged, or holds code beside the program.
-        OSError: the archive cannot be read.
     """
-    _check(path)
-    return (found := load_pt2(path)).exported_programs, found.extra_files
-
-
-def _check(path: str) -> None:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_whole(archive, path)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise UnsafeArchiveError(str(error) or "it is no archive") from None
-    reader = PT2ArchiveReader(path)
-    names = reader.get_file_names()
-    for name in names:
-        if name not in _MARKS and not name.startswith(_DATA):
-            raise UnsafeArchiveError(f"{name} is no part of a program")
-    for name in names:
-        _check_part(reader, name)
-
-
-def _check_whole(archive: zipfile.ZipFile, path: str) -> None:
-    """Check the length and checksum of each part, and that none is compressed, so that all fit into memory."""
-    entries = archive.infolist()
-    if len({entry.filename for entry in entries}) < len(entries):
-        raise UnsafeArchiveError("it has two parts of one name")
-    packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
-    if packed or sum(entry.file_size for entry in entries) > Path(path).stat().st_size:
-        raise UnsafeArchiveError("it has a part that is compressed")
-    if (damaged := archive.testzip()) is not None:
-        raise UnsafeArchiveError(f"its part {damaged} is not as it was written")
-
-
-def _check_part(reader: PT2ArchiveReader, name: str) -> None:
-    if name.startswith("models/"):
-        for text in _expressions(json.loads(reader.read_string(name))):
+    with _opened(file) as archive:
+        for name in archive.namelist():
+            if not _PART.fullmatch(name):
+                raise UnsafeArchiveError(f"{name} is no part of a program")
+        if (damaged := archive.testzip()) is not None:
+            raise UnsafeArchiveError(f"its part {damaged} is not as it was written")
+        graphs = {name.removesuffix(".json"): archive.read(part) for name, part in _parts(archive, "models/")}
+    for graph in graphs.values():
+        for text in _expressions(json.loads(graph)):
             _check_expression(text)
-    elif name.endswith(_CONFIGS):
-        folder, _, _ = name.rpartition("/")
-        for part in json.loads(reader.read_string(name))["config"].values():
-            _check_payload(reader, folder, part)
-    elif name.endswith(".pt"):
-        _check_pickle(name, reader.read_bytes(name))
+    held = _data(file)
+    return {name: _program(graph, **held[name]) for name, graph in graphs.items()}
 
 
-def _check_payload(reader: PT2ArchiveReader, folder: str, part: Mapping[str, Any]) -> None:
-    name = f"{folder}/{part['path_name']}"
-    if not part["path_name"].startswith(("weight_", "tensor_")):
-        raise UnsafeArchiveError(f"{name} is an object, and no tensor")
-    if part["use_pickle"]:
-        _check_pickle(name, reader.read_bytes(name))
-    elif not reader.archive_file.get_record_size(name) and math.prod(s["as_int"] for s in part["tensor_meta"]["sizes"]):
-        raise UnsafeArchiveError(f"{name} is empty, and says that it is not")
+def _program(
+    graph: bytes, state: dict[str, torch.Tensor], constants: dict[str, torch.Tensor], inputs: list[Any]
+) -> torch.export.ExportedProgram:
+    program = deserialize(SerializedArtifact(graph, state, constants, b""))  # type: ignore[arg-type]  # dicts, as read
+    program.example_inputs = pytree.tree_unflatten(inputs, program.call_spec.in_spec)
+    return program
 
 
-def _check_pickle(name: str, content: bytes) -> None:
-    """Check a pickle with the restricted reader; torch later reads it unrestricted, with the same result."""
-    if not content:
-        return
+def _data(file: IO[bytes]) -> Any:
+    """Read the pickle of an archive, which must be data alone."""
+    file.seek(0)
     try:
         with warnings.catch_warnings(action="ignore"):  # warnings about pickle protocols that torch may not know
-            torch.load(io.BytesIO(content), weights_only=True)
+            return torch.load(file, weights_only=True)
     except Exception as error:  # noqa: BLE001 - whatever a damaged pickle leads to
-        raise UnsafeArchiveError(f"{name} is not data alone: {type(error).__name__}") from None
+        raise UnsafeArchiveError(f"its pickle is not data alone: {type(error).__name__}") from None
+
+
+@contextlib.contextmanager
+def _opened(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+    """Open an archive whose parts all fit into memory: none is compressed, and none is there twice."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise UnsafeArchiveError("it has two parts of one name")
+            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+            if packed or sum(entry.file_size for entry in entries) > file.seek(0, io.SEEK_END):
+                raise UnsafeArchiveError("it has a part that is compressed")
+            yield archive
+    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise UnsafeArchiveError(str(error) or "it is no archive") from None
+
+
+def _parts(archive: zipfile.ZipFile, folder: str) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+    """Yield the parts in a folder, each with its name there."""
+    start = f"{_ROOT}/{folder}"
+    return ((part.filename.removeprefix(start), part) for part in archive.infolist() if part.filename.startswith(start))
 
 
 def _expressions(node: Any) -> Iterator[str]:

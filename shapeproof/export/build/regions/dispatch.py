@@ -5,11 +5,14 @@ Each program asserts its own region, so a program that is used alone refuses the
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import torch
 
@@ -23,13 +26,15 @@ from shapeproof.export.build.accepted.contract import InputGuards, Requirements
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.saved import fields_of, saved_report
 from shapeproof.export.shim import archives
+from shapeproof.export.shim.modules import registered
 from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.files import whole_file
 from shapeproof.wording import said_by
 
 if TYPE_CHECKING:
     from shapeproof.export.build.regions.merge import Merging
 
-FORMAT = 1
+FORMAT = 2
 """The version of the saved form."""
 _MANIFEST = "shapeproof_regions"
 
@@ -92,11 +97,18 @@ class Regions:
             return self.merging.merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
 
     def save(self, path: str | Path) -> None:
-        """Write all programs, their regions and the report as one PT2 archive, which `load_regions` reads.
+        """Write all programs, their regions and the report as one archive, which `load_regions` reads.
 
         Args:
             path: the file.
+
+        Raises:
+            UsageError: something that the programs hold cannot be written.
         """
+        with whole_file(Path(path)) as file:
+            self._write(file)
+
+    def _write(self, file: IO[bytes]) -> None:
         manifest = {
             "format": FORMAT,
             "holds": [str(formula) for formula in self.holds],
@@ -108,7 +120,16 @@ class Regions:
         }
         programs = {f"region{index}": program for index, program in enumerate(self.programs)}
         report = {} if self.report is None else {NOTE: saved_report(self.report)}
-        archives.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest), **report})
+        archives.save_archive(file, programs, {_MANIFEST: json.dumps(manifest), **report})
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Regions], tuple[bytes]]:
+        """Pickle in the format of `save`: the state of a trace cannot be pickled."""
+        file = io.BytesIO()
+        self._write(file)
+        return _unpickled, (file.getvalue(),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Regions:
+        return replace(self, programs=copy.deepcopy(self.programs, memo))
 
 
 def load_regions(path: str | Path) -> Regions:
@@ -124,36 +145,56 @@ def load_regions(path: str | Path) -> Regions:
         UsageError: the file holds no regions, or something in addition.
     """
     try:
-        programs, extra = archives.load_archive(str(path))
+        with Path(path).open("rb") as file:
+            return _read(file)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or said_by(error)}") from None
-    except Exception as error:  # noqa: BLE001 - torch raises what it likes on a damaged program
-        raise UsageError(f"{path} holds no regions: {said_by(error)}") from None
-    if _MANIFEST not in extra:
-        raise UsageError(
-            f"{path} holds programs, but not the regions that they serve: it was not written by Regions.save"
-        )
-    try:
-        regions = _regions(programs, json.loads(extra[_MANIFEST]))
-        if NOTE in extra:
-            regions.report = Report(**fields_of(extra[NOTE], path))
-    except _OtherFormatError as other:
-        raise UsageError(f"{path} holds regions of format {other}; this release reads format {FORMAT}") from None
-    except KeyError as missing:
-        raise UsageError(f"{path} holds damaged regions: {missing} is missing") from None
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path} holds damaged regions: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{path} holds {error}") from None
+
+
+def _unpickled(content: bytes) -> Regions:
+    return _read(io.BytesIO(content))
+
+
+def _read(file: IO[bytes]) -> Regions:
+    """Read the regions of an archive.
+
+    Raises:
+        UsageError: there are none, or none that can be read; the message says what the archive holds instead.
+    """
+    with _held_instead("no regions"):
+        texts = archives.texts_in(file)
+        if _MANIFEST not in texts:
+            raise UsageError("it was not written by Regions.save")
+    with _held_instead("damaged regions"):
+        manifest = json.loads(texts[_MANIFEST])
+        found = manifest["format"]
+    if found != FORMAT:
+        raise UsageError(f"regions of format {found}; this release reads format {FORMAT}")
+    with _held_instead("no regions"):
+        programs = archives.programs_in(file)
+    with _held_instead("damaged regions"):
+        regions = _regions(programs, manifest)
+        if NOTE in texts:
+            regions.report = Report(**fields_of(texts[NOTE], "its report"))
     return regions
 
 
-class _OtherFormatError(Exception):
-    """Another release wrote the regions in another format; the message is the format."""
+@contextlib.contextmanager
+def _held_instead(what: str) -> Iterator[None]:
+    """Raise each error inside the block as a UsageError that begins with what an archive holds instead of regions."""
+    try:
+        yield
+    except OSError:
+        raise
+    except KeyError as missing:
+        raise UsageError(f"{what}: {missing} is missing") from None
+    except Exception as error:  # noqa: BLE001 - torch raises what it likes on a damaged program
+        raise UsageError(f"{what}: {said_by(error)}") from None
 
 
 def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Mapping[str, Any]) -> Regions:
-    """Read the regions; raise KeyError for a missing part, and ValueError or TypeError for an unreadable one."""
-    if manifest["format"] != FORMAT:
-        raise _OtherFormatError(manifest["format"])
     programs_in_order = tuple(programs[f"region{index}"] for index in range(len(manifest["holds"])))
     contract = Requirements(
         tuple(manifest["inputs"]),
@@ -180,9 +221,34 @@ class _Dispatch(torch.nn.Module):
         Raises:
             OutsideDomain: the inputs lie in no region.
         """
+        args, kwargs = self._guards.arranged(args, kwargs)
         point = self._guards.point(args, kwargs)
         for program, holds in zip(self.programs, self._holds, strict=True):
             if holds_at(holds, point):
                 return program(*args, **kwargs)
         sizes = {self._names[name]: point[name] for name in sorted(self._names)}
         raise refusal(sizes, " or ".join(self._domains), "required")
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Like torch's: what `to`, `double` and their like do."""
+        with self._sharing():
+            return super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Like torch's."""
+        with self._sharing():
+            return super().load_state_dict(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _sharing(self) -> Iterator[None]:
+        """Inside this block torch may replace the tensors of each program; those that were one are one after it."""
+        shared: dict[int, list[tuple[dict[str, Any], str]]] = {}
+        for held in (each for module in self.programs.modules() for each in registered(module)):
+            for name, tensor in held.items():
+                shared.setdefault(id(tensor), []).append((held, name))
+        try:
+            yield
+        finally:
+            for (first, own), *others in shared.values():
+                for held, name in others:
+                    held[name] = first[own]
