@@ -140,7 +140,7 @@ class Served:
         return tuple(self._misses.values())
 
     def save(self, path: str | Path) -> None:
-        """Write the programs as one archive, which `load_regions` reads.
+        """Write the programs, with the model's tensors as they are now, as one archive, which `load_regions` reads.
 
         Args:
             path: the file.
@@ -148,7 +148,9 @@ class Served:
         Raises:
             UsageError: there is no program, or there are some for inputs of other dtypes, ranks or modes.
         """
-        regions_of(self.programs).save(path)
+        with self._lock:
+            self._renew()
+            regions_of(self.programs).save(path)
 
     def write_report(self, path: str | Path) -> None:
         """Write a page: programs, their regions, sizes seen beside those served, misses and why, what to declare.

@@ -140,6 +140,8 @@ def regions_of(programs: Sequence[Program]) -> Regions:
     if any(each.key != first.key for each in programs):
         message = "the programs differ in dtypes, ranks, constants or modes, and an archive of regions differs in sizes"
         raise UsageError(f"{message}: save each of `programs` by itself")
+    for each in programs:
+        _hold_what_is_run(each)
     domain = f.disjunction(*(f.conjunction(*each.flat.formulas) for each in programs))
     contract = Requirements(
         first.exported.contract.inputs,
@@ -154,6 +156,12 @@ def regions_of(programs: Sequence[Program]) -> Regions:
         tuple(f.conjunction(*each.flat.formulas) for each in programs),
         contract,
     )
+
+
+def _hold_what_is_run(program: Program) -> None:
+    """Have an exported program hold the tensors that its module runs on: the model may have others since the trace."""
+    for held in (program.exported.state_dict, program.exported.constants):
+        held.update({name: attribute(program.module, name) for name in held})
 
 
 def _sizes(programs: Sequence[Program]) -> tuple[tuple[Term, ...], ...]:

@@ -363,6 +363,31 @@ def test_all_programs_are_saved_as_one_archive(tmp_path):
         run.save(tmp_path / "three.pt2")
 
 
+def test_an_archive_has_the_tensors_that_the_model_has_now(tmp_path):
+    """The fault: it had those of the time of the trace, and each of its programs had copies."""
+
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x):
+            if x.shape[0] > 2:
+                self.count.add_(1)
+            return x * self.weight + self.count
+
+    model = Counts()
+    run = served(model)
+    for n in (3, 1, 4, 2):
+        run(torch.ones(n))
+    assert len(run.programs) > 1
+    model.weight, model.count = torch.nn.Parameter(torch.full((1,), 5.0)), torch.full((1,), 7.0)
+    run.save(tmp_path / "counts.pt2")
+    loaded = load_regions(tmp_path / "counts.pt2").module()
+    assert all(torch.equal(loaded(torch.ones(n)), model(torch.ones(n))) for n in (1, 3, 2, 4, 1))
+
+
 @pytest.mark.thorough
 def test_numbers_are_saved_too(tmp_path):
     class Counted(torch.nn.Module):
