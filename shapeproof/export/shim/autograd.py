@@ -14,7 +14,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.fx import traceback
 from torch.fx.experimental import proxy_tensor
 
-from shapeproof.export.shim.guarding import flat_inputs
+from shapeproof.export.shim.guarding import arranged
 from shapeproof.export.shim.process.noted_lines import INNERMOST
 from shapeproof.export.shim.trees import leaves
 
@@ -37,7 +37,8 @@ def noting_lines(module: Any) -> Callable[..., Any]:
     """Return a function that runs the graph of a module; what is recorded, the backward, too, gets the nodes' lines."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        found = _Noting(module).run(*flat_inputs(args, kwargs, module._in_spec), enable_io_processing=False)
+        given = leaves(arranged(args, kwargs, module._in_spec, ValueError))
+        found = _Noting(module).run(*given, enable_io_processing=False)
         return module.graph.process_outputs(found)
 
     return run
