@@ -8,6 +8,8 @@ import copy
 import dataclasses
 import enum
 import functools
+import importlib
+import sys
 import types
 import weakref
 from typing import Generic, TypeVar
@@ -379,3 +381,63 @@ def test_normed_weights_are_not_exported_for_again_and_again(normed):
         parameter.data.mul_(3)
         assert torch.allclose(run(x), model(x))
     assert run.traced == traced
+
+
+def test_the_numbers_that_tolist_gives_of_a_tensor_in_a_list_change():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = [torch.ones(4)]
+
+        def forward(self, x):
+            return x * self.held[0].tolist()[0]
+
+    model = Model()
+    run, x = served(model), torch.ones(3)
+    run(x)
+    model.held[0].fill_(3.0)
+    assert torch.equal(run(x), model(x))
+
+
+@pytest.mark.parametrize("how", ["import", "from", "relative"])
+def test_a_module_is_imported_when_the_model_runs(how, tmp_path, monkeypatch):
+    (tmp_path / "lazily_named").mkdir()
+    body = {
+        "import": "import lazily_named.part as part; return x * part.SCALE",
+        "from": "from lazily_named.part import SCALE; return x * SCALE",
+        "relative": "from . import part; return x * part.SCALE",
+    }[how]
+    (tmp_path / "lazily_named" / "__init__.py").write_text(f"def scaled(x):\n    {body}\n")
+    (tmp_path / "lazily_named" / "part.py").write_text("SCALE = 2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("lazily_named", "lazily_named.part"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    package = importlib.import_module("lazily_named")
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return package.scaled(x)
+
+    run, x = served(Model()), torch.ones(3)
+    run(x)
+    package.part.SCALE = 5.0
+    assert torch.equal(run(x), x * 5)
+    traced = run.traced
+    run(x)
+    assert run.traced == traced
+
+
+def test_parameters_are_laid_otherwise_in_memory():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 3)
+
+        def forward(self, x):
+            return x * (2 if self.conv.weight.is_contiguous() else 3)
+
+    model = Model()
+    run, x = served(model), torch.ones(3)
+    run(x)
+    model.to(memory_format=torch.channels_last)
+    assert torch.equal(run(x), model(x))

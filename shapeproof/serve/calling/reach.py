@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import importlib.util
 import io
 import logging
 import operator
@@ -65,6 +66,7 @@ _FORGOTTEN = {"__annotations__", "__annotations_cache__", "__annotate_func__", "
 _DEFAULTS = ("__defaults__", "__kwdefaults__")
 _DYNAMIC = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__", "eval", "exec", "globals"}
 """A function that uses one of these names may read attributes by any name."""
+_MODULES: dict[str, Any] = sys.modules
 _LIBRARIES = {"torch", "shapeproof", *sys.stdlib_module_names}
 _HEAP = 1 << 9
 """The flag of a class that can be changed."""
@@ -118,6 +120,7 @@ class Reach:
         self.absent: list[tuple[dict[str, Any], str]] = []
         self.memory: list[Any] = []
         self.numbers: list[torch.Tensor] = []
+        self._constants: list[tuple[str, torch.Tensor]] = []
         self._registered = {id(held) for each in model.modules() for held in registered(each)}
         self._shareable: set[str] = set()
         self._met: dict[int, str] = {}
@@ -130,6 +133,8 @@ class Reach:
         while self._pending and len(self.entries) < MOST_ENTRIES:
             self._meet(*self._pending.pop())
         self.unreadable += [path for path, _ in self._pending[:1]]
+        if "tolist" in self._names:
+            self._hold_constants()
 
     def _meet(self, path: str, entry: Entry) -> None:
         if path in self._ignored:
@@ -275,9 +280,19 @@ class Reach:
         if path in self._shareable:
             return value.shape, value.dtype, value.device, value.layout, dense and value.stride(), named
         if not dense or value.is_meta or value.numel() != 1:
+            self._constants += [(path, value)] if dense and not value.is_meta else []
             return id(value), named
         self.numbers.append(value)
         return id(value), named, number_of(value)
+
+    def _hold_constants(self) -> None:
+        """Take the numbers in tensors that are no parameters or buffers: of these, `tolist` gives a trace numbers."""
+        for path, value in self._constants:
+            if value.nbytes > MOST_BYTES:
+                self.unreadable.append(path)
+            else:
+                self.numbers.append(value)
+                self.looks[path] = *self.looks[path], number_of(value)
 
     def _class(self, path: str, value: type) -> Any:
         """Take what a class and its bases define, of the user's functions those whose names are used."""
@@ -314,6 +329,8 @@ class Reach:
         used = _used(code)
         for name in used.globals | (used.names & scope.keys() if "globals" in used.globals else set()):
             self._global(scope, name)
+        for level, name in used.imports:
+            self._import(scope, level, name)
         self._use(used.names)
         return code, self._named(path, vars(value), value)
 
@@ -327,6 +344,15 @@ class Reach:
             self._push(path, scope[name], str(scope.get("__name__")), functools.partial(operator.setitem, scope, name))
         else:
             self.absent.append((scope, name))
+
+    def _import(self, scope: dict[str, Any], level: int, name: str) -> None:
+        """Take a module that a function imports when it runs."""
+        try:
+            full = importlib.util.resolve_name("." * level + name, scope.get("__package__"))
+        except ImportError:
+            return  # the function raises there
+        if full.partition(".")[0] not in _LIBRARIES:
+            self._global(_MODULES, full)
 
     def _module(self, value: ModuleType) -> Any:
         """Take from a module of the user's the names that functions use."""
@@ -350,16 +376,29 @@ class Reach:
 class _Used(NamedTuple):
     globals: frozenset[str]
     names: frozenset[str]
+    imports: frozenset[tuple[int, str]]
 
 
 @functools.cache
 def _used(code: CodeType) -> _Used:
-    """Return the global names that a function reads, and all names and texts in its code."""
-    steps = (step for each in _codes(code) for step in dis.get_instructions(each))
+    """Return the global names that a function reads, all names and texts in its code, and what it imports."""
+    steps = [step for each in _codes(code) for step in dis.get_instructions(each)]
     names = {name for each in _codes(code) for name in each.co_names}
     texts = {text for each in _codes(code) for text in each.co_consts if isinstance(text, str)}
     read = {step.argval for step in steps if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
-    return _Used(frozenset(read), frozenset(names | texts))
+    imports = {
+        each for index, step in enumerate(steps) if step.opname == "IMPORT_NAME" for each in _named(steps, index)
+    }
+    return _Used(frozenset(read), frozenset(names | texts), frozenset(imports))
+
+
+def _named(steps: Sequence[dis.Instruction], index: int) -> Iterator[tuple[int, str]]:
+    """Return the level and name of each module that a step may import: packages around it, and modules within it."""
+    level, within = (step.argval for step in steps[index - 2 : index])
+    name = str(steps[index].argval)
+    parts = name.split(".")
+    yield from ((level, ".".join(parts[:count])) for count in range(1, len(parts) + 1))
+    yield from ((level, f"{name}.{each}".lstrip(".")) for each in within or ())
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -402,6 +441,9 @@ def bytes_of(value: Any) -> tuple[Any, ...]:
     return held.format, held.shape, held.tobytes()
 
 
-def number_of(value: torch.Tensor) -> str:
-    """Return the number in a tensor of one element, as a text: NaN is equal to itself."""
-    return repr(value.detach().tolist())
+def number_of(value: torch.Tensor) -> str | bytes:
+    """Return the number in a tensor of one element, as a text: NaN is equal to itself. Of more, return the bytes."""
+    if value.numel() == 1:
+        return repr(value.detach().tolist())
+    plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous().flatten()
+    return bytes(plain.view(torch.uint8).numpy().tobytes())

@@ -91,6 +91,7 @@ class ModelState:
             tuple(map(_SHAPE, self._tensors)),
             tuple(map(_REQUIRES_GRAD, self._tensors)),
             default_device(),
+            tuple([each.stride() if each.layout is torch.strided else None for each in self._tensors]),
         )
 
 
@@ -105,6 +106,7 @@ MODES = (
     "shapes of parameters and buffers",
     "which parameters and buffers require gradients",
     "the default device",
+    "strides of parameters and buffers",
 )
 """The entries of `modes`, in words."""
 
