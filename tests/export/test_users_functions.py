@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib.util
 import sys
 import sysconfig
@@ -71,3 +72,23 @@ def test_a_module_that_takes_the_place_of_a_librarys_is_looked_at_again(monkeypa
         module.__file__, module.double = file, double
         monkeypatch.setitem(sys.modules, module.__name__, module)
         assert (double in users_functions(torch.nn.ReLU())) is (file == double.__code__.co_filename)
+
+
+def test_a_global_whose_values_raise_is_read_as_what_it_holds():
+    """As `from transformers import *` brings: a dict that imports what it names when it is asked for its values."""
+
+    class Lazy(collections.OrderedDict):
+        def values(self):
+            raise ValueError("not found")
+
+        __len__ = __iter__ = values
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if LAZY is not None else x  # noqa: F821 - put there below
+
+    globals()["LAZY"] = Lazy()
+    try:
+        assert check(Model(), (torch.ones(3),)).status == "proved"
+    finally:
+        del globals()["LAZY"]

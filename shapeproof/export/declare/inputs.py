@@ -252,6 +252,8 @@ def _overrides(leaves: Sequence[Leaf]) -> Iterator[tuple[str, int]]:
 def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
     if not isinstance(mod, torch.nn.Module):
         message = f"the model must be a torch.nn.Module, not {type(mod).__name__}"
+    elif isinstance(mod, torch.jit.ScriptModule):
+        message = "torch.export does not take a ScriptModule: give the module it was made of"
     elif not isinstance(args, tuple):
         message = f"args must be a tuple of example inputs, not {type(args).__name__}"
     elif kwargs is not None and not isinstance(kwargs, dict):
