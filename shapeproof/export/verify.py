@@ -169,10 +169,24 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
         if splitting:
             return _by_several(task, explorer, split(explorer, domain, take))
         found = explorer.run(domain)
+        _raise_as_eager(task, found)
         take(found, domain)
         return _by_one(task, explorer, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
+
+
+def _raise_as_eager(task: _Task, found: Exploration) -> None:
+    """Raise what eager raises for the example, if model and program raise alike where the exploration started.
+
+    A fake implementation may accept what its kernel refuses: a product of floats and doubles.
+    """
+    if found.main.program is None or task.inputs.example is None:
+        return
+    at_start = task.eager.compare(found.forms, found.start)
+    error = task.eager.error(task.inputs.example) if at_start.relation is replay.Relation.BOTH_RAISE else None
+    if error is not None:
+        raise error
 
 
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
