@@ -167,7 +167,10 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     take = functools.partial(take_preconditions, task.eager)
     try:
         if splitting:
-            return _by_several(task, explorer, split(explorer, domain, take))
+            done = split(explorer, domain, take)
+            for region in done.regions:
+                _raise_as_eager(task, region.found)
+            return _by_several(task, explorer, done)
         found = explorer.run(domain)
         _raise_as_eager(task, found)
         take(found, domain)

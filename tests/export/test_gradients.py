@@ -399,3 +399,20 @@ def test_the_gradient_of_a_mean_of_no_rows_is_traced():
     model(torch.ones(0, 4), torch.ones(0, 3)).backward()
     _, found = joint.module()(torch.ones(0, 4), torch.ones(0, 3), tangents=[torch.ones(())])
     assert torch.equal(found["linear.weight"], model.linear.weight.grad)
+
+
+@pytest.mark.parametrize("formula", [torch.var, torch.std])
+def test_a_division_of_autograds_own_by_a_number_from_data_is_refused(formula):
+    """The fault: autograd's 2/(n - 1) is infinite in C++ for one row, and a program that was called proved raised."""
+
+    class Spread(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x, m):
+            return formula((x * self.w)[m], 0).sum()
+
+    program = export(Spread(), (torch.randn(4, 3), torch.tensor([True, False, True, False])))
+    with pytest.raises(UsageError, match="autograd divides by a number from data that may be 0"):
+        program.with_gradients()

@@ -112,3 +112,20 @@ def _(x):
 def test_a_mistake_in_a_users_fake_kernel_is_not_ours():
     with pytest.raises(UsageError, match=r"AttributeError: .*no_such_method.*return x\.no_such_method"):
         check(Forked(), (X,), dynamic_shapes={"x": {0: B}})
+
+
+MIXED = {
+    "product": lambda x: x @ torch.ones(4, 4).double(),
+    "norm": lambda x: torch.nn.functional.layer_norm(x, (4,), torch.ones(4).double()),
+    "indexed": lambda x: x.new_zeros(6, 4).index_add(0, torch.arange(x.shape[0]), x.double()),
+}
+
+
+@pytest.mark.parametrize("branches", ["error", "split"])
+@pytest.mark.parametrize("name", MIXED)
+def test_a_model_whose_kernel_refuses_what_its_fake_takes_is_refuted(name, branches):
+    """The fault: eager and the program raised alike at every point, and the model was called proved."""
+    mod = type("Mixed", (torch.nn.Module,), {"forward": lambda _, x: MIXED[name](x)})()
+    report = check(mod, (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("n", min=0, max=6)}}, branches=branches)
+    assert report.status == "refuted"
+    assert [each.id for each in report.diagnostics] == ["example"]

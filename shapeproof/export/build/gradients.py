@@ -25,6 +25,8 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.autograd import has_hooks, noting_lines, recorded
 from shapeproof.export.shim.modules import module_around
+from shapeproof.export.shim.numbers.sym_nodes import BY_ZERO
+from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.export.trace.traced import translator_of
 
@@ -65,6 +67,23 @@ def joint_report(program: VerifiedProgram) -> Report:
         return recorded(run, state, args, kwargs, tangents)
 
     return verified(module_around(joint, run.state, _taken(inputs)), _with(inputs, program, tangents))
+
+
+def refuse_divisions(program: VerifiedProgram, joint: VerifiedProgram) -> None:
+    """Refuse a joint program that divides by more numbers from data: autograd divides in C++, where nothing raises.
+
+    Raises:
+        UsageError: autograd's formula divides by a number that may be 0: `2/(n - 1)`, of the variance of n rows.
+    """
+    of_program, of_joint = map(_divisions, (program, joint))
+    if len(of_joint) > len(of_program):
+        where = nodes.said(of_joint[-1])
+        raise UsageError(f"autograd divides by a number from data that may be 0, where the program raises: {where}")
+
+
+def _divisions(program: VerifiedProgram) -> list[torch.fx.Node]:
+    checks = nodes.calls_in(program.graph_module, ASSERTION)
+    return [node for node in checks if node.args[1] == BY_ZERO]
 
 
 def _refuse(program: VerifiedProgram) -> None:

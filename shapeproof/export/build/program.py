@@ -150,11 +150,12 @@ class VerifiedProgram(torch.export.ExportedProgram):
         (tensor([[5., 5.]]), tensor([5.]))
         """
         from shapeproof.export.api import given_out
-        from shapeproof.export.build.gradients import joint_report
+        from shapeproof.export.build.gradients import joint_report, refuse_divisions
 
         with one_thread:
             report = joint_report(self)
         joint = cast("VerifiedProgram", given_out(report))
+        refuse_divisions(self, joint)
         joint.rely_on([self.contract])
         return self._audited(joint)
 
