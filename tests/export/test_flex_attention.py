@@ -14,7 +14,7 @@ from shapeproof.export import export
 from shapeproof.export.shim.process.transforms import is_transformed
 from tests.agreement import agree
 
-SIZES = (1, 2, 7, 12, 33)
+SIZES = (1, 7, 33)
 
 
 def causal(_b, _h, i, j):
@@ -93,7 +93,7 @@ def test_flex_attention_is_exported_and_equal_at_every_size(name):
         assert program.report.status == "proved"
         for number in SIZES:
             inputs = heads(number)
-            assert agree(program.module()(*inputs), model(*inputs)), number
+            assert agree(model, program.module(), inputs), number
 
 
 def heads(size):

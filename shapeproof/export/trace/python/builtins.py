@@ -215,11 +215,11 @@ class _Rewriting:
         if type(value) is FunctionType:
             self._find(value)
             return None
-        found = [self.member(each) for each in inner(value)[:1]]
+        found = next((self.member(each) for each in inner(value)), None)
         if is_a(value, REMEMBERING):
             return forgetting(value)
         wraps = _WRAPPING.get(type(value))
-        return None if wraps is None or found == [None] else wraps(value, *found)
+        return None if wraps is None or found is None else wraps(value, found)
 
     def _find(self, function: FunctionType) -> None:
         """Take a function, and find the functions that it may call."""
