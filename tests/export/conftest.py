@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+collect_ignore = ["hostile_script.py"]
+"""A script whose objects run code when they are read, as pytest reads them in its search for docstrings."""
+
 
 @pytest.fixture(autouse=True)
 def the_same_random_numbers():

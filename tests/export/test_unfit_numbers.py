@@ -45,7 +45,8 @@ def raised(run):
         result = run()
     except RuntimeError as error:
         return str(error)
-    return getattr(result, "status", "proved")
+    error = getattr(result, "raised", None)
+    return getattr(result, "status", "proved") if error is None else str(error)
 
 
 @pytest.mark.parametrize(
