@@ -25,7 +25,7 @@ from shapeproof.export.build.regions.merge import Merging
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.copies import parameters_copied_once
-from shapeproof.export.explore.beside_eager.corners import disagreement
+from shapeproof.export.explore.beside_eager.corners import disagreement, raises_whatever_the_data
 from shapeproof.export.explore.beside_eager.extent import Extent
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
 from shapeproof.export.explore.beside_eager.rebound import given_twice, returning, seen_in_eager
@@ -167,12 +167,8 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     take = functools.partial(take_preconditions, task.eager)
     try:
         if splitting:
-            done = split(explorer, domain, take)
-            for region in done.regions:
-                _raise_as_eager(task, region.found)
-            return _by_several(task, explorer, done)
+            return _by_several(task, explorer, split(explorer, domain, take))
         found = explorer.run(domain)
-        _raise_as_eager(task, found)
         take(found, domain)
         return _by_one(task, explorer, found, domain)
     except Impossible as impossible:
@@ -180,16 +176,17 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 
 
 def _raise_as_eager(task: _Task, found: Exploration) -> None:
-    """Raise what eager raises for the example, if model and program raise alike where the exploration started.
+    """Raise what eager raises for the example, if model and program raise alike for all data where exploration started.
 
     A fake implementation may accept what its kernel refuses: a product of floats and doubles.
     """
     if found.main.program is None or task.inputs.example is None:
         return
-    at_start = task.eager.compare(found.forms, found.start)
-    error = task.eager.error(task.inputs.example) if at_start.relation is replay.Relation.BOTH_RAISE else None
-    if error is not None:
-        raise error
+    alike = task.eager.compare(found.forms, found.start).relation is replay.Relation.BOTH_RAISE
+    if alike and raises_whatever_the_data(task.eager, found, found.start):
+        error = task.eager.error(task.inputs.example)
+        if error is not None:
+            raise error
 
 
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
@@ -214,6 +211,8 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     if diagnostics and not failing:
         diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, repairs))
     errors = [*missed, *diagnostics, *faults]
+    if not errors:
+        _raise_as_eager(task, found)
     found.shared = () if errors else shared_failures(task.eager, found)
     proved = not (found.findings or findings or failing or faults)
     return conclude(inputs, found, errors, remedy(found, inputs, repairs, proved=proved))
@@ -256,6 +255,8 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
         errors += operator_faults(task.eager, region.found, here) if not errors else []
         region.found.shared = () if errors else shared_failures(task.eager, region.found)
         served = served_part(region.found, here)
+        if not errors:
+            _raise_as_eager(task, region.found)
         if not errors and served is not None:
             other = disagreement(task.eager, region.found, served)
             errors += [] if other is None else [disagreeing(other, task.inputs)]
