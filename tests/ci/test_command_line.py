@@ -294,16 +294,17 @@ def test_exitfirst_stops_at_the_first_that_does_not_pass(tmp_path):
 @pytest.mark.thorough
 def test_the_hooks_prove_each_model_once(tmp_path):
     """What the first hook has proved of a change is what the second compares with the lock."""
-    spec = '[models.net]\ntarget = "nets:build"\n'
-    write(tmp_path, nets_dot_py=NETS, shapeproof_dot_toml=spec, _dot_gitignore="built\n")
+    spec, built = '[models.net]\ntarget = "nets:build"\n', tmp_path.with_name("built")
+    nets = NETS.replace('"built"', repr(str(built)))  # a model that writes beside its spec is checked each time
+    write(tmp_path, nets_dot_py=nets, shapeproof_dot_toml=spec)
     assert run("lock", cwd=tmp_path).returncode == 0
-    write(tmp_path, nets_dot_py=NETS + "# changed\n")
-    (tmp_path / "built").unlink()
+    write(tmp_path, nets_dot_py=nets + "# changed\n")
+    built.unlink()
     for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")):
         program, *arguments = [*shlex.split(hook["entry"]), *hook["args"]]
         assert program == "shapeproof"
         assert run(*arguments, cwd=tmp_path).returncode == 0
-    assert (tmp_path / "built").read_text("utf-8") == "built "
+    assert built.read_text("utf-8") == "built "
 
 
 # ---------------------------------------------------------------------- an interrupt
