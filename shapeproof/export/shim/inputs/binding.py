@@ -139,10 +139,9 @@ class DynamicShapes:
     roots: Collection[str]
 
 
-def further_inputs(shapes: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Return the positional and keyword arguments of each call that AdditionalInputs holds; of other forms, none."""
-    held = shapes._examples if isinstance(shapes, torch.export.AdditionalInputs) else ()
-    return [(given, more or {}) for given, more in held]
+def further_inputs(shapes: torch.export.AdditionalInputs) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return the positional and keyword arguments of each call that AdditionalInputs holds."""
+    return [(given, more or {}) for given, more in shapes._examples]
 
 
 def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> DynamicShapes:
