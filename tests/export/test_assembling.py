@@ -15,7 +15,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.source import bytecode, handlers, raised
-from shapeproof.export.source.bytecode import READ
+from shapeproof.export.source.bytecode import READ, codes_within
 from shapeproof.export.trace.python import rewriting
 from shapeproof.export.trace.python.assembling import assembled
 from shapeproof.export.trace.python.plain_numbers import CALLED, NAMES
@@ -62,7 +62,7 @@ def function(source: str, **scope: object) -> Callable[[object], object]:
 
 def codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """A code, and those inside it."""
-    yield from rewriting._codes(code)
+    yield from codes_within(code)
 
 
 def result(made: Callable[[object], object], value: object) -> object:

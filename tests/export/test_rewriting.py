@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from shapeproof.export.source.bytecode import codes_within
 from shapeproof.export.trace.python import builtins, rewriting
 from shapeproof.export.trace.python.plain_numbers import CALLED, NAMES
 
@@ -22,7 +23,7 @@ def codes() -> Iterator[types.CodeType]:
         held = list(vars(module).values())
         held += [member for each in held if isinstance(each, type) for member in vars(each).values()]
         for function in (each for each in held if isinstance(each, types.FunctionType)):
-            yield from rewriting._codes(function.__code__)
+            yield from codes_within(function.__code__)
 
 
 @pytest.mark.parametrize("others", [NAMES, {**CALLED, rewriting.EXCEPT: None}], ids=["names", "handlers"])

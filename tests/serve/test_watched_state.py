@@ -399,15 +399,18 @@ def test_the_numbers_that_tolist_gives_of_a_tensor_in_a_list_change():
     assert torch.equal(run(x), model(x))
 
 
-@pytest.mark.parametrize("how", ["import", "from", "relative"])
+@pytest.mark.parametrize("how", ["import", "from", "relative", "after many names"])
 def test_a_module_is_imported_when_the_model_runs(how, tmp_path, monkeypatch):
     (tmp_path / "lazily_named").mkdir()
     body = {
         "import": "import lazily_named.part as part; return x * part.SCALE",
         "from": "from lazily_named.part import SCALE; return x * SCALE",
         "relative": "from . import part; return x * part.SCALE",
+        "after many names": "from . import part; return x * part.SCALE",  # Python widens the arguments of instructions
     }[how]
-    (tmp_path / "lazily_named" / "__init__.py").write_text(f"def scaled(x):\n    {body}\n")
+    named = "".join(f"x.name_{index}; " for index in range(300 if how == "after many names" else 1))
+    text = f"def scaled(x):\n    if x is None: {named}\n    {body}\n"
+    (tmp_path / "lazily_named" / "__init__.py").write_text(text)
     (tmp_path / "lazily_named" / "part.py").write_text("SCALE = 2.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("lazily_named", "lazily_named.part"):

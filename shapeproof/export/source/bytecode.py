@@ -12,7 +12,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType, FrameType
 from typing import Any
@@ -140,6 +140,14 @@ _TESTING = {"TO_BOOL", "EXTENDED_ARG"}
 """What may stand between the test of a value and the jump."""
 _ENTERING = ("COPY", "LOAD_SPECIAL", "SWAP", "SWAP", "LOAD_SPECIAL", "CALL")
 """How Python 3.14 enters a `with`; older versions have one instruction."""
+
+
+def codes_within(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function, and of the functions defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_within(constant)
 
 
 @functools.cache

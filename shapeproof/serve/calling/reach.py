@@ -34,8 +34,10 @@ from typing import Any, NamedTuple
 import torch
 
 from shapeproof.export.shim.modules import GLOBAL_HOOKS, KNOWN_BY_IDENTITY, NOT_OF_FORWARD, registered
+from shapeproof.export.source.bytecode import codes_within
 from shapeproof.export.source.frames import is_users_file
-from shapeproof.export.trace.python.plain_objects import own_names
+from shapeproof.export.trace.python.plain_objects import FOREIGN, HEAP, REMEMBERING, own_names
+from shapeproof.export.trace.python.rewriting import global_names
 
 ABSENT = object()
 """The value of an empty slot or cell."""
@@ -55,10 +57,10 @@ _PARTS: dict[Any, tuple[str, ...]] = {
     classmethod: ("__func__",),
     property: ("fget",),
     slice: ("start", "stop", "step"),
-    type(functools.cache(len)): ("__wrapped__",),
+    REMEMBERING: ("__wrapped__",),
 }
 """What objects of Python's own consist of. The results that a cache keeps are eager's, too."""
-_CODE = (FunctionType, staticmethod, classmethod, property, type(functools.cache(len)))
+_CODE = (FunctionType, staticmethod, classmethod, property, REMEMBERING)
 _INERT = (*KNOWN_BY_IDENTITY, logging.Logger, io.IOBase, type(threading.Lock()), type(threading.RLock()))
 """Classes of objects that are known by their identity. A model computes with nothing that it reads of a log or lock."""
 _FORGOTTEN = {"__annotations__", "__annotations_cache__", "__annotate_func__", "__doc__", "__dict__", "__weakref__"}
@@ -67,9 +69,6 @@ _DEFAULTS = ("__defaults__", "__kwdefaults__")
 _DYNAMIC = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__", "eval", "exec", "globals"}
 """A function that uses one of these names may read attributes by any name."""
 _MODULES: dict[str, Any] = sys.modules
-_LIBRARIES = {"torch", "shapeproof", *sys.stdlib_module_names}
-_HEAP = 1 << 9
-"""The flag of a class that can be changed."""
 MOST_ENTRIES = 2**17
 """The most values that are compared at each call."""
 MOST_BYTES = 2**20
@@ -231,14 +230,14 @@ class Reach:
 
     def _attributes(self, path: str, value: Any, kind: type) -> Any:
         """Take the class, the dict and the slots of an object whose class is written in Python."""
-        if not kind.__flags__ & _HEAP and kind is not SimpleNamespace:
+        if not kind.__flags__ & HEAP and kind is not SimpleNamespace:
             return None
-        if kind.__flags__ & _HEAP:
+        if kind.__flags__ & HEAP:
             self._push(f"{kind.__module__}.{kind.__qualname__}", kind, path)
             self.fields.append((type, value))
         if isinstance(value, torch.nn.Module):
             self.modules.append(value)
-        slots = [(name, each) for cls in kind.__mro__ if cls.__flags__ & _HEAP for name, each in vars(cls).items()]
+        slots = [(name, each) for cls in kind.__mro__ if cls.__flags__ & HEAP for name, each in vars(cls).items()]
         found = [self._field(path, *slot, value) for slot in slots if isinstance(slot[1], MemberDescriptorType)]
         if not any("__dict__" in vars(each) for each in kind.__mro__):
             return found
@@ -296,7 +295,7 @@ class Reach:
 
     def _class(self, path: str, value: type) -> Any:
         """Take what a class and its bases define, of the user's functions those whose names are used."""
-        if not value.__flags__ & _HEAP or value is torch.nn.Module:
+        if not value.__flags__ & HEAP or value is torch.nn.Module:
             return id(value)
         for each in value.__bases__:
             self._push(f"{each.__module__}.{each.__qualname__}", each, path)
@@ -351,7 +350,7 @@ class Reach:
             full = importlib.util.resolve_name("." * level + name, scope.get("__package__"))
         except ImportError:
             return  # the function raises there
-        if full.partition(".")[0] not in _LIBRARIES:
+        if full.partition(".")[0] not in FOREIGN:
             self._global(_MODULES, full)
 
     def _module(self, value: ModuleType) -> Any:
@@ -382,14 +381,14 @@ class _Used(NamedTuple):
 @functools.cache
 def _used(code: CodeType) -> _Used:
     """Return the global names that a function reads, all names and texts in its code, and what it imports."""
-    steps = [step for each in _codes(code) for step in dis.get_instructions(each)]
-    names = {name for each in _codes(code) for name in each.co_names}
-    texts = {text for each in _codes(code) for text in each.co_consts if isinstance(text, str)}
+    every = [step for each in codes_within(code) for step in dis.get_instructions(each)]
+    steps = [step for step in every if step.opname != "EXTENDED_ARG"]  # it stands before what names many things
+    texts = {text for each in codes_within(code) for text in each.co_consts if isinstance(text, str)}
     read = {step.argval for step in steps if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
     imports = {
         each for index, step in enumerate(steps) if step.opname == "IMPORT_NAME" for each in _named(steps, index)
     }
-    return _Used(frozenset(read), frozenset(names | texts), frozenset(imports))
+    return _Used(frozenset(read), global_names(code) | texts, frozenset(imports))
 
 
 def _named(steps: Sequence[dis.Instruction], index: int) -> Iterator[tuple[int, str]]:
@@ -401,18 +400,11 @@ def _named(steps: Sequence[dis.Instruction], index: int) -> Iterator[tuple[int, 
     yield from ((level, f"{name}.{each}".lstrip(".")) for each in within or ())
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _codes(each)
-
-
 def _base(kind: Any) -> Any:
     """Return the class in C that makes the objects of a class: `object` if all their state is in dicts and slots."""
     for each in kind.__mro__:
         made = each.__new__
-        if not each.__flags__ & _HEAP or (isinstance(made, BuiltinFunctionType) and made.__self__ is each):
+        if not each.__flags__ & HEAP or (isinstance(made, BuiltinFunctionType) and made.__self__ is each):
             return each
     return object
 
@@ -420,7 +412,7 @@ def _base(kind: Any) -> Any:
 def _is_users_module(name: str) -> bool:
     """True if a module of this name is the user's; one without a file is."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    return name.partition(".")[0] not in _LIBRARIES and (file is None or is_users_file(file))
+    return name.partition(".")[0] not in FOREIGN and (file is None or is_users_file(file))
 
 
 def _set_member(cls: type, name: str, value: Any) -> None:

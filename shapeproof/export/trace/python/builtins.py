@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -32,6 +31,8 @@ from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.python.plain_objects import (
+    FOREIGN,
+    HEAP,
     REMEMBERING,
     classes,
     elements,
@@ -51,8 +52,6 @@ from shapeproof.export.trace.python.rewriting import (
 )
 from shapeproof.export.trace.python.users_functions import users_functions
 from shapeproof.export.trace.python.whether_traced import Compiler
-
-_FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 
 
 def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = None) -> torch.nn.Module:
@@ -123,10 +122,6 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         yield frozenset(rewriting.names)
 
 
-_HEAP = 1 << 9
-"""The flag of a class that Python code creates."""
-
-
 def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
     """Restore a global name, unless the model has assigned the name during the trace."""
     if scope.get(name) is made:
@@ -136,8 +131,8 @@ def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
 def _is_foreign(value: FunctionType | type) -> bool:
     name = home(value) if isinstance(value, type) else value.__module__
     if name == "builtins":  # objects created by `exec` say so, too
-        return isinstance(value, type) and not value.__flags__ & _HEAP
-    return str(name or "").partition(".")[0] in _FOREIGN
+        return isinstance(value, type) and not value.__flags__ & HEAP
+    return str(name or "").partition(".")[0] in FOREIGN
 
 
 _WRAPPING: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -271,7 +266,7 @@ class _Rewriting:
         held: Any = own_names(module) or {}
         title = str(held.get("__name__"))
         making = MEMBERS.get(title, {})
-        if not making and title.partition(".")[0] not in _FOREIGN | {"builtins"}:
+        if not making and title.partition(".")[0] not in FOREIGN | {"builtins"}:
             self._reach(held, names)
         found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in making.items() if name in names}
         for within in names.intersection(WITHIN.get(title, ())):

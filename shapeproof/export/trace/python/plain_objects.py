@@ -9,6 +9,7 @@ Laws:
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Mapping
 from types import CellType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
@@ -16,6 +17,10 @@ from typing import Any
 from shapeproof.export.limits import HELD
 from shapeproof.export.source.bytecode import is_a
 
+FOREIGN = frozenset({"torch", "shapeproof", *sys.stdlib_module_names})
+"""Torch, this package and Python's own modules: neither the user's code nor a library that calls it."""
+HEAP = 1 << 9
+"""The flag of a class that Python code creates, and so may change."""
 REMEMBERING = type(functools.cache(len))
 """The type of a function behind functools.cache or lru_cache."""
 _INNER: Mapping[type, tuple[str, ...]] = {

@@ -12,14 +12,14 @@ import itertools
 import operator
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, EnumType
 from types import CodeType, ModuleType
 from typing import Any
 
 import torch
 
-from shapeproof.export.source.bytecode import READ, Instruction, instructions, is_a
+from shapeproof.export.source.bytecode import READ, Instruction, codes_within, instructions, is_a
 from shapeproof.export.source.raised import Recorder, has_other_handlers, named_handlers
 from shapeproof.export.trace.python.assembling import Operation, assembled
 from shapeproof.export.trace.python.plain_objects import own_names
@@ -30,31 +30,23 @@ _SMALL = range(-5, 257)
 """The integers that Python keeps as one object each."""
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of a function, and of the functions defined in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
 @functools.cache
 def global_names(code: CodeType) -> frozenset[str]:
     """Return the names that may be global in a function, or in a function defined in it."""
-    return frozenset(name for each in _codes(code) for name in each.co_names)
+    return frozenset(name for each in codes_within(code) for name in each.co_names)
 
 
 @functools.cache
 def catches(code: CodeType, *, otherwise: bool) -> bool:
     """True if a function, or one defined in it, has a handler; `otherwise`: one that cannot note what it catches."""
-    found = (has_other_handlers(each) or (not otherwise and bool(named_handlers(each))) for each in _codes(code))
+    found = (has_other_handlers(each) or (not otherwise and bool(named_handlers(each))) for each in codes_within(code))
     return any(found)
 
 
 @functools.cache
 def assigned(code: CodeType) -> frozenset[str]:
     """Return the global names that a function assigns, or a function defined in it."""
-    assigning = (each for each in _codes(code) if _has(each, "STORE_GLOBAL") or _has(each, "DELETE_GLOBAL"))
+    assigning = (each for each in codes_within(code) if _has(each, "STORE_GLOBAL") or _has(each, "DELETE_GLOBAL"))
     steps = (step for each in assigning for step in dis.get_instructions(each))
     return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
 
@@ -77,7 +69,7 @@ def compares_objects(code: CodeType, scope: Mapping[str, Any]) -> bool:
 @functools.cache
 def _compared(code: CodeType) -> tuple[tuple[str, ...] | None, ...]:
     """Return each right operand of `is`: () for a constant or a global, the names of an attribute of one, else None."""
-    asking = (_steps(each) for each in _codes(code) if _has(each, "IS_OP"))
+    asking = (_steps(each) for each in codes_within(code) if _has(each, "IS_OP"))
     places = ((steps, at) for steps in asking for at, step in enumerate(steps) if step.opname == "IS_OP")
     return tuple(_loaded(steps[:at]) for steps, at in places)
 
