@@ -287,6 +287,11 @@ def by_chained_assert(count, size):
     assert 0 <= count <= size, "count must be within x"
 
 
+def by_torchs_assert(count, size):
+    torch._assert(count >= 0, "negative")
+    torch._assert(count <= size, "count must be within x")
+
+
 def by_raise(count, size):
     if count < 0 or count > size:
         raise ValueError("count must be within x")
@@ -299,9 +304,10 @@ def by_raise(count, size):
         (by_range, "must be at most"),
         (by_assert, "count must be within x"),
         (by_chained_assert, "count must be within x"),
+        (by_torchs_assert, "count must be within x"),
         (by_raise, "count must be within x"),
     ],
-    ids=["torch._check", "constrain_range", "assert", "chained assert", "raise"],
+    ids=["torch._check", "constrain_range", "assert", "chained assert", "torch._assert", "raise"],
 )
 def test_a_check_stays_and_says_what_the_user_says(guard, sentence):
     program = export(Sliced(guard), (torch.ones(5), torch.tensor(2)), dynamic_shapes=({0: M}, None))
@@ -313,6 +319,24 @@ def test_a_check_stays_and_says_what_the_user_says(guard, sentence):
         for count in (-1, 6, 17, 100):
             with pytest.raises(RuntimeError, match=match if count > 0 else ""):
                 run(torch.ones(5), torch.tensor(count))
+
+
+@pytest.mark.parametrize("block", [torch.no_grad, torch.enable_grad])
+def test_an_assertion_in_a_block_of_another_mode_is_checked(block):
+    """Torch makes a body of such a block, and the body runs whenever the program does."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            with block(), torch.autocast("cpu", dtype=torch.bfloat16):
+                torch._assert((x > 0).all(), "not positive")
+            return x * 2
+
+    program = export(Model(), (torch.ones(5),), dynamic_shapes=({0: M},))
+    assert program.report.status == "proved"
+    for run in (program.module(), program.run_decompositions().module()):
+        assert torch.equal(run(torch.ones(3)), 2 * torch.ones(3))
+        with pytest.raises(RuntimeError):
+            run(-torch.ones(3))
 
 
 @pytest.mark.thorough

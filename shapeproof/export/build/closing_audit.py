@@ -25,7 +25,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
-from shapeproof.export.graph.nodes import calls_of, input_nodes
+from shapeproof.export.graph.nodes import calls_of, graphs_that_run, input_nodes
 from shapeproof.export.graph.readback import Source, Value, assertions
 from shapeproof.export.ops.schemas import by_name
 from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, PROMISED
@@ -48,7 +48,7 @@ def unmatched(
 ) -> list[Formula]:
     """Return the claims that the program does not check.
 
-    Assertions in the body of a higher-order operator count only for checks recorded inside a body.
+    Assertions in a body that may not run (a branch of torch.cond) count only for checks recorded inside a body.
 
     Args:
         program: the finished program.
@@ -58,7 +58,7 @@ def unmatched(
         promised: what operators guarantee of those numbers; the program need not check these formulas.
     """
     read = _Read(program, inputs, translator_of(program))
-    outer = assertions(program.graph, read.source)
+    outer = [each for graph in graphs_that_run(program.graph_module) for each in assertions(graph, read.source)]
     known = Facts([*read.sizes, *outer], inputs.budget)
     missing = _missing([*read.relations, *domain], known)
     for formula in [*promised, *(claim for claim in domain if claim not in missing)]:

@@ -19,6 +19,7 @@ from shapeproof.export.shim.process.noted_lines import INNERMOST
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.source.frames import in_torch
 
+_BLOCKS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 _LINE = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in .+\n *(?P<text>.*)$', re.MULTILINE)
 
 
@@ -123,6 +124,14 @@ def body_writes(node: torch.fx.Node) -> bool:
 def bodies(call: torch.fx.Node) -> list[torch.fx.GraphModule]:
     """Return the bodies that a call of a higher-order operator may run."""
     return [body for body in map(_body, call.all_input_nodes) if body is not None]
+
+
+def graphs_that_run(module: torch.fx.GraphModule) -> Iterator[torch.fx.Graph]:
+    """Yield a graph, and each body that runs whenever it does: torch makes one of a block under `torch.no_grad()`."""
+    yield module.graph
+    for call in calls_of(module.graph, *_BLOCKS):
+        for body in bodies(call):
+            yield from graphs_that_run(body)
 
 
 def _body(node: torch.fx.Node) -> torch.fx.GraphModule | None:

@@ -33,6 +33,7 @@ _OF_A_TENSOR = tuple(str(Path(TORCH) / name) for name in ("_tensor.py", "overrid
 _FAKE_INPUTS = str(Path(TORCH) / "_subclasses" / "meta_utils.py")
 _OF_A_NODE = shape_prop._extract_tensor_metadata.__code__
 _LOOP = while_loop_fake_tensor_mode.__code__
+_ASSERT = torch._assert.__code__
 _DEPTH_OF_A_NOTE = 17
 
 
@@ -55,7 +56,13 @@ def sentence() -> str | None:
     """Return the user's message in the torch._check that reaches the caller now."""
     check = _check()
     message = check.f_locals.get("message") if check is not None else None
-    return str(message()) if callable(message) else None
+    return str(message()) if callable(message) else message
+
+
+def is_asserting() -> bool:
+    """True if a torch._assert reaches the caller now: the answer False fails it."""
+    check = _check()
+    return check is not None and check.f_code is _ASSERT
 
 
 def raised_by_check() -> frozenset[type[BaseException]] | None:
@@ -72,7 +79,8 @@ def _check() -> FrameType | None:
 
 def is_check(frame: FrameType) -> bool:
     """True if a frame is that of a torch._check or similar check."""
-    return frame.f_code.co_name == "_check_with" and frame.f_code.co_filename.startswith(TORCH)
+    by_torch = frame.f_code.co_name == "_check_with" and frame.f_code.co_filename.startswith(TORCH)
+    return by_torch or frame.f_code is _ASSERT
 
 
 @dataclass(frozen=True, slots=True, eq=False)

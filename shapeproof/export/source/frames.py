@@ -17,7 +17,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
-from shapeproof.export.shim.callers import OURS, TORCH, outwards
+from shapeproof.export.shim.callers import OURS, TORCH, is_asserting, outwards
 from shapeproof.export.source.bytecode import failing_answer
 from shapeproof.export.source.names import names_in, number_in
 from shapeproof.export.source.places import Place
@@ -84,9 +84,9 @@ def model_frames() -> list[FrameType]:
 
 
 def side_that_fails() -> bool | None:
-    """Return the answer that makes the model's current assert statement fail; None if there is no such answer."""
+    """Return the answer that makes the model's current assertion fail; None if there is no such answer."""
     frame = next(iter(model_frames()), None)
-    return None if frame is None else failing_answer(frame)
+    return False if is_asserting() else None if frame is None else failing_answer(frame)
 
 
 @functools.cache
