@@ -217,9 +217,9 @@ class Hidden:
 
 
 torch.export.register_dataclass(Hidden, serialized_type_name="Hidden")
-ONE_ENTRY = "takes a list with one entry for each of a; a field that is None has no entry: got "
+ONE_ENTRY = "takes a list with one entry for each of a; a field that is None may have the entry None: got "
 OBJECTS = {
-    "an entry for a field that is None": ([{0: B}, None], f"`x` is a Hidden, which {ONE_ENTRY}[{{0: Dim("),
+    "an entry for a field that is None": ([{0: B}, {0: B}], f"`x` is a Hidden, which {ONE_ENTRY}[{{0: Dim("),
     "the same class": (Hidden({0: B}), f"{ONE_ENTRY}Hidden(a={{0: Dim("),
     "a dict": ({"a": {0: B}}, f"{ONE_ENTRY}{{'a': {{0: Dim("),
 }
@@ -231,6 +231,20 @@ def test_an_object_takes_a_list_of_its_contents(case):
     entry, expected = OBJECTS[case]
     assert expected in sentence((Hidden(X),), {"x": entry})
     assert "`x['k'][0]` is a Hidden" in sentence(({"k": [Hidden(X)]},), {"x": {"k": [entry]}})
+
+
+@pytest.mark.parametrize("place", [lambda each: each, lambda each: [each], lambda each: {"k": (each,)}])
+def test_the_entry_of_a_field_that_is_none_may_be_none(place):
+    """The fault: a spec with an entry for each field of a dataclass, as it is written down, was refused."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.utils._pytree.tree_leaves(x)[0] + 1
+
+    for entry in ([{0: B}], [{0: B}, None]):
+        report = check(Model(), (place(Hidden(X)),), dynamic_shapes={"x": place(entry)})
+        assert report.status == "proved"
+        assert report.program.module()(place(Hidden(torch.ones(7, 4)))).shape == (7, 4)
 
 
 RAGGED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])

@@ -6,10 +6,10 @@ Binding reads no sizes.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -82,6 +82,7 @@ def map_shapes(
         given = dict(zip(names, given, strict=True))
     else:
         raise UsageError(f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}")
+    given = {name: _of_contents(combined[name], given[name]) for name in names}
     try:
         mapped = map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
@@ -89,6 +90,23 @@ def map_shapes(
         said = next(misfits, None) or _CLASS.sub(r"\1", first_line(error).rpartition("`dynamic_shapes`: ")[2])
         raise UsageError(f"dynamic_shapes does not match the inputs: {said}") from None
     return type(shapes)(mapped[name] for name in names) if isinstance(shapes, tuple | list) else mapped
+
+
+def _of_contents(value: Any, entry: Any) -> Any:
+    """Return an entry without the None of each field that is None: torch flattens a dataclass without such fields."""
+    parts = keyed_children(value)
+    if parts is None or type(entry) not in {list, tuple, dict}:
+        return entry
+    fields = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+    inside = {key for key, _ in parts}
+    if len(parts) < len(fields) == len(entry):
+        pairs = list(zip(fields, entry, strict=True))
+        if all(of is None for field, of in pairs if field not in inside):
+            entry = [of for field, of in pairs if field in inside]
+    by_key = dict(parts) if isinstance(entry, dict) else dict(enumerate(part for _, part in parts))
+    steps = entry.items() if isinstance(entry, dict) else enumerate(entry)
+    changed = {key: _of_contents(by_key.get(key), of) for key, of in steps}
+    return changed if isinstance(entry, dict) else type(entry)(changed.values())
 
 
 def _of_objects(name: str, value: Any, entry: Any) -> Iterator[str]:
@@ -99,7 +117,7 @@ def _of_objects(name: str, value: Any, entry: Any) -> Iterator[str]:
     is_object = type(value) not in pytree.BUILTIN_TYPES and not isinstance(value, tuple)
     if is_object and not (isinstance(entry, list) and len(entry) == len(parts)):
         keys = ", ".join(str(key) for key, _ in parts)
-        takes = f"a list with one entry for each of {keys}; a field that is None has no entry"
+        takes = f"a list with one entry for each of {keys}; a field that is None may have the entry None"
         yield f"`{name}` is a {type(value).__name__}, which takes {takes}: got {entry!r}"
         return
     entries = entry if isinstance(entry, Mapping) else dict(enumerate(entry) if isinstance(entry, list | tuple) else ())
@@ -124,7 +142,7 @@ def _under_their_parameter(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: 
         raise UsageError(first_line(error)) from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class DynamicShapes:
     """dynamic_shapes as torch.export reads them.
 
