@@ -373,6 +373,33 @@ def test_a_buffer_that_forward_changes_is_state_of_the_program():
         torch.testing.assert_close(program(x), mod(x))
 
 
+class Cursor:
+    """A counter in a tensor that is no buffer, as a layer of a static cache of keys and values has one."""
+
+    def __init__(self):
+        self.count = torch.tensor(0)
+
+
+class Advances(torch.nn.Module):
+    """Writes the counter through what `to` returns: the same tensor, of which torch's fakes say another."""
+
+    def __init__(self):
+        super().__init__()
+        self.cursor = Cursor()
+
+    def forward(self, x):
+        count = self.cursor.count.to("cpu", torch.int64)
+        before = torch.arange(x.shape[0]) + count
+        count.add_(x.shape[0])
+        return before + self.cursor.count
+
+
+def test_a_program_starts_with_the_models_state_not_with_what_its_trace_wrote():
+    mod = Advances()
+    program = export(copy.deepcopy(mod), (torch.randn(3, 4),), dynamic_shapes=ALL_ROWS).module()
+    assert all(torch.equal(program(x), mod(x)) for (x,) in rows(1, 8))
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("low", [0, 1, 4])
 def test_an_index_that_reaches_the_length_of_a_resized_table(low):

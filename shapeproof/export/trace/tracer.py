@@ -29,8 +29,6 @@ from torch.overrides import TorchFunctionMode
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.intervals import Bounds
-from shapeproof.export.graph.aliasing import written_inputs
-from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
 from shapeproof.export.ops.layouts import lies_in_order
@@ -189,12 +187,8 @@ def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int,
 
     What the program writes into a tensor of one element, torch has written into its copy while it traced.
     """
-    written = {node.name for node in written_inputs(program.graph)}
-    changed = {spec.target for spec in program.graph_signature.input_specs if spec.arg.name in written}
     for name, value in program.constants.items():
-        own = copied.get(id(value))
-        if own is not None and (name in changed or same_constant(own, value)):
-            program.constants[name] = own
+        program.constants[name] = copied.get(id(value), value)
 
 
 def _note_backward(trial: Trial, result: Any) -> None:
