@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
+import torch._dynamo
 
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
@@ -113,6 +114,19 @@ KNOWN_BY_IDENTITY = (
     *(torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch.fx.Graph),
 )
 """Classes of torch's whose objects stay as they are; a module of a graph is compiled anew where the graph changes."""
+
+
+def uncompiled(mod: Any) -> Any:
+    """Return the model that torch.compile wraps in a module; one with hooks of its own stays, since it does more.
+
+    >>> layer = torch.nn.Linear(2, 3)
+    >>> uncompiled(torch.compile(layer)) is layer, uncompiled(layer) is layer
+    (True, True)
+    """
+    if not isinstance(mod, torch._dynamo.OptimizedModule):
+        return mod
+    hooks = mod._forward_hooks, mod._forward_pre_hooks, mod._backward_hooks, mod._backward_pre_hooks
+    return mod if any(hooks) else mod._orig_mod
 
 
 def registered(module: torch.nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
