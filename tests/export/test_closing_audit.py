@@ -14,7 +14,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.syntax.text import parse_formula
-from shapeproof.export import check
+from shapeproof.export import check, export
 from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.graph.emit import Computation, NoGraphForm
@@ -182,3 +182,21 @@ def test_what_is_written_is_read_back_with_the_same_meaning(text, point):
         except (ArithmeticError, ValueError, Unevaluable):
             return
         assert holds(read, point) == wanted
+
+
+@pytest.mark.parametrize("block", [torch.no_grad, torch.enable_grad])
+def test_an_assertion_in_a_block_of_another_mode_is_checked(block):
+    """Torch makes a body of such a block, and the body runs whenever the program does."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            with block(), torch.autocast("cpu", dtype=torch.bfloat16):
+                torch._assert((x > 0).all(), "not positive")
+            return x * 2
+
+    program = export(Model(), (torch.ones(5),), dynamic_shapes=({0: Dim("m", min=1, max=16)},))
+    assert program.report.status == "proved"
+    for run in (program.module(), program.run_decompositions().module()):
+        assert torch.equal(run(torch.ones(3)), 2 * torch.ones(3))
+        with pytest.raises(RuntimeError):
+            run(-torch.ones(3))

@@ -321,24 +321,6 @@ def test_a_check_stays_and_says_what_the_user_says(guard, sentence):
                 run(torch.ones(5), torch.tensor(count))
 
 
-@pytest.mark.parametrize("block", [torch.no_grad, torch.enable_grad])
-def test_an_assertion_in_a_block_of_another_mode_is_checked(block):
-    """Torch makes a body of such a block, and the body runs whenever the program does."""
-
-    class Model(torch.nn.Module):
-        def forward(self, x):
-            with block(), torch.autocast("cpu", dtype=torch.bfloat16):
-                torch._assert((x > 0).all(), "not positive")
-            return x * 2
-
-    program = export(Model(), (torch.ones(5),), dynamic_shapes=({0: M},))
-    assert program.report.status == "proved"
-    for run in (program.module(), program.run_decompositions().module()):
-        assert torch.equal(run(torch.ones(3)), 2 * torch.ones(3))
-        with pytest.raises(RuntimeError):
-            run(-torch.ones(3))
-
-
 @pytest.mark.thorough
 def test_the_example_shows_the_way_past_a_raise():
     """Most numbers do not pass; that the example's do is not seen from its sizes."""
@@ -506,19 +488,3 @@ def test_a_number_that_means_something_else_is_no_size():
 
     (found,) = check(Model(), (ROWS, torch.tensor(3)), dynamic_shapes=({0: M}, None)).diagnostics
     assert found.message.endswith("`u0 != -1`")
-
-
-def test_contradictory_checks_are_refuted_at_the_line_that_makes_them_so():
-    class Model(torch.nn.Module):
-        def forward(self, x, n):
-            count = n.item()
-            torch._check(count > x.shape[0])
-            torch._check(count < 1)
-            return x * count
-
-    report = check(Model(), (ROWS, torch.tensor(2)), dynamic_shapes=({0: M}, None))
-    (found,) = report.diagnostics
-    assert (report.status, report.program, found.id) == ("refuted", None, "contradiction")
-    assert found.message == "no data pass this check: `count <= 0`"
-    assert "torch._check(count < 1)" in str(report)
-    assert "x.shape[0] < count" in str(report)

@@ -60,3 +60,20 @@ def test_a_slice_that_has_to_be_whole_is_said_as_a_bound():
     """The slice has `min(n, 8)` elements; `n == min(n, 8)` is said as `n <= 8`."""
     (found,) = check(Positions(), (torch.ones(3),), dynamic_shapes=({0: Dim("n", min=2, max=12)},)).diagnostics
     assert (found.id, found.message) == ("bound", "`x.shape[0] <= 8` must hold")
+
+
+def test_contradictory_checks_are_refuted_at_the_line_that_makes_them_so():
+    class Model(torch.nn.Module):
+        def forward(self, x, n):
+            count = n.item()
+            torch._check(count > x.shape[0])
+            torch._check(count < 1)
+            return x * count
+
+    shapes = ({0: Dim("m", min=1, max=16)}, None)
+    report = check(Model(), (torch.ones(5), torch.tensor(2)), dynamic_shapes=shapes)
+    (found,) = report.diagnostics
+    assert (report.status, report.program, found.id) == ("refuted", None, "contradiction")
+    assert found.message == "no data pass this check: `count <= 0`"
+    assert "torch._check(count < 1)" in str(report)
+    assert "x.shape[0] < count" in str(report)
