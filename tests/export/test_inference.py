@@ -138,3 +138,33 @@ def test_a_batch_of_one_is_kept_where_only_the_noted_size_is_another_elsewhere(m
         assert report.status == "proved", str(report)
         run = report.program.module()
         assert all(agree(Attention(), run, rows(b, q, k)) for b in (1, 2, 3) for q in (1, 2, 4) for k in (1, 3))
+
+
+class Masks(torch.nn.Module):
+    """Skips the mask where nothing is cached, if the mask is not as long as what is new."""
+
+    def forward(self, new, mask, past):
+        keys = torch.cat((past, new))
+        if past.shape[0] == 0 and (mask.shape[0] > new.shape[0] or mask.shape[0] < new.shape[0]):
+            return keys * 2
+        return keys * torch.nn.functional.pad(mask, (0, keys.shape[0] - mask.shape[0]))
+
+
+class Pads(torch.nn.Module):
+    def forward(self, new, mask, past):
+        keys = torch.cat((past, new))
+        return keys * torch.nn.functional.pad(mask[: keys.shape[0]], (0, keys.shape[0] - mask.shape[0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(Masks, "mask.shape[0] == new.shape[0] + past.shape[0]"), (Pads, "mask.shape[0] <= new.shape[0] + past.shape[0]")],
+)
+def test_a_mask_is_as_long_as_what_is_cached_and_new_only_where_it_must_be(kind, said):
+    """The fault: what was inferred left out a first step, with nothing cached and a mask as long as the input."""
+    shapes = {"new": {0: Dim("n", min=1, max=4)}, "mask": {0: Dim.AUTO}, "past": {0: Dim("p", min=0, max=4)}}
+    report = check(kind(), (vector(3), vector(7), vector(4)), dynamic_shapes=shapes)
+    assert (report.status, [said in note for note in report.notes][:1]) == ("proved", [True])
+    for new in range(1, 5):
+        for past in range(5):
+            assert agree(kind(), report.program.module(), (vector(new), vector(new + past), vector(past)))

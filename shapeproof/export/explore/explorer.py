@@ -35,12 +35,15 @@ from shapeproof.export.explore.findings import (
     Traced,
     asking,
     attributed,
+    narrowed,
 )
 from shapeproof.export.explore.inferred.narrowing import (
+    asked_for,
     condense_narrowings,
     narrowing_to,
     raised_bound,
     sayable,
+    sums_in_example,
     without_empty,
 )
 from shapeproof.export.explore.inferred.scout import Looks, Scout
@@ -51,6 +54,7 @@ from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.blame import needed, reasons
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import implied
 
 
 class Explorer:
@@ -92,9 +96,30 @@ class Explorer:
                 raise
             best = self._best(above)
             best.narrowings += lifts
+        best = self._related_as_in_the_example(best, domain) or best
         best.traces = self._attempts.made
         best.narrowings = condense_narrowings(best, self._inputs)
         return best
+
+    def _related_as_in_the_example(self, best: Exploration, domain: Facts) -> Exploration | None:
+        """Explore where an inferred size is the sum of two others, as in the example, if not all of that is served.
+
+        Example: a mask is as long as what was cached and what is new. None if that leaves out more, or is not served.
+        """
+        kept = narrowed(domain, best.narrowings)
+        for equal in sums_in_example(self._inputs):
+            whole = domain.assuming(equal)
+            cut = [each for each in best.narrowings if not implied(each.requirement, whole)]
+            open_ = [each.decision for each in (*best.findings, *cut) if each.requirement.symbols <= equal.symbols]
+            by = [Decision(equal, Kind.ASSERTED, outcome=True, where=each.where) for each in open_[:1]]
+            asked = asked_for(by, self._inputs)
+            again = self._again(whole, frozenset()) if asked else None
+            if again is None or again.findings:
+                continue
+            if all(implied(each.requirement, kept) for each in again.narrowings):
+                again.narrowings[:0] = asked
+                return again
+        return None
 
     def _best(self, domain: Facts) -> Exploration:
         """Return the exploration that leaves out least, trying torch's general path where a point's own path fails."""

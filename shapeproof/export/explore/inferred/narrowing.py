@@ -6,6 +6,7 @@ final requirement is the weakest that fits in a line and can be asserted in a gr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
@@ -150,6 +151,21 @@ def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Con
     pairs = ((name, first.setdefault(example[name], name)) for name in names)
     equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
+
+
+def sums_in_example(inputs: Inputs) -> list[Formula]:
+    """Return what the example says of inferred sizes that are the sum of two others, in every other given input too."""
+    example, inferred = inputs.example or {}, inputs.domain.of_role(Role.INFERRED)
+    names = [name for name in inputs.domain.symbols if name in example]
+    return [
+        equal
+        for name in names
+        if name in inferred
+        for one, other in itertools.combinations((each for each in names if each != name), 2)
+        if example[name] == example[one] + example[other] and min(example[one], example[other]) > 0
+        for equal in [f.eq(symbol(name), symbol(one) + symbol(other))]
+        if all(holds_at(equal, anchor) for anchor in inputs.anchors)
+    ]
 
 
 def kept_equal(eager: Eager, found: Exploration, domain: Facts, point: Mapping[str, int]) -> list[Narrowing]:
