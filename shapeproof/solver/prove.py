@@ -24,9 +24,9 @@ from typing import Any
 from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, implies
 from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import has_meaning, true_at
+from shapeproof.constraints.meaning.evaluate import evaluate_number, has_meaning, true_at
 from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.constraints.reals import Real
+from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.constraints.syntax.text import parse_relation
 from shapeproof.constraints.terms import Term, symbol
@@ -142,12 +142,28 @@ def redundant(formula: Formula, facts: Facts) -> bool:
 
 
 def equal(one: Term | Real | Formula | None, other: Term | Real | Formula | None, facts: Facts) -> bool:
-    """True if two integers or two conditions are proved equal wherever the facts hold; of floats the same form is."""
+    """True if two integers or two conditions are proved equal wherever the facts hold.
+
+    Floats are if they have the same form, or are the same double at all points.
+    """
     if isinstance(one, Term) and isinstance(other, Term):
         return one is other or implied(eq(one, other), facts)
     if isinstance(one, Formula) and isinstance(other, Formula):
         return one is other or all(implied(implies(p, q), facts) for p, q in ((one, other), (other, one)))
-    return one is other or one == other
+    if isinstance(one, Real) and isinstance(other, Real):
+        return one is other or _double(one, facts) is _double(other, facts)
+    return one is other
+
+
+def _double(number: Real, facts: Facts) -> Real:
+    """Return a float as the facts leave it: as a constant if they leave one double, which Python computes there."""
+    known = facts.reduce(number)
+    if known.symbols:
+        return known
+    try:
+        return RealConstant(evaluate_number(known, {}))
+    except (ArithmeticError, ValueError, Unevaluable):
+        return known
 
 
 def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:

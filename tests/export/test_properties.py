@@ -7,7 +7,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import OutsideDomain, export
-from shapeproof.export.ops.decompositions import REWRITTEN, rounding_of
+from shapeproof.export.ops.decompositions import REWRITTEN
 from shapeproof.export.ops.properties import METADATA, acts_on_layout, properties_read
 from shapeproof.export.trace.calls.fakes import refuse_hidden
 from tests.agreement import agree
@@ -52,5 +52,4 @@ def test_metadata_that_passes_unobserved_is_nothing_that_a_trace_must_note():
         assert not properties_read(func)
         assert not acts_on_layout(func, (torch.ones(2),), {})
         assert func not in REWRITTEN
-        assert rounding_of(func) is None
         refuse_hidden(func)

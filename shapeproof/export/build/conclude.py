@@ -32,13 +32,11 @@ from shapeproof.export.declare.redeclare import Deferred
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.rounding import jumps
 from shapeproof.export.report.bounds import Bounds
 from shapeproof.export.report.explain import (
     declared_at,
     domain_texts,
     narrowing_note,
-    rounded_otherwise,
     trust_note,
     uncovered,
     unenforced,
@@ -47,7 +45,7 @@ from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import domain_of_sizes
-from shapeproof.export.trace.traced import close_trace, note_known_sizes, rounded_in
+from shapeproof.export.trace.traced import close_trace, note_known_sizes
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.facts import Facts
@@ -81,15 +79,12 @@ def conclude(
         notes += [trust_note(name, compared, name in found.checked) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, inputs.budget))
         unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
-        jump = next(jumps(traced, rounded_in(traced)), None)
         diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
-        if jump is not None:
-            node, source = jump
-            diagnostics.append(rounded_otherwise(str(node.target), source, nodes.line_of(node)))
         # Law: in the declared domain, a returned program does what eager does, or refuses the input.
-        if not unasserted and jump is None and set(lacking) <= set(declared):
+        if not unasserted and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
             notes += dict.fromkeys(FLOATS.format(nodes.said(node)) for node in left_in_floats(traced))
+            notes += map(KEPT.format, sorted(found.main.trial.kept))
             outward = shipped(inputs, contract, traced, found.main.trial.checks)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
@@ -119,6 +114,10 @@ SETTLED_FOR = (
     "a named Dim claims the sizes that must be served"
 )
 
+KEPT = (
+    "`torch.{}` is kept as it is, since its rounding may show: torch refuses to take the program apart "
+    "(`run_decompositions`, AOTInductor, torch.onnx), since that operator takes no symbolic size"
+)
 FLOATS = "{} is computed in floats: torch.onnx writes floats of 32 bits, and writes `//` as `/`"
 
 NO_PROGRAM = "no program is given out: what is undecided cannot be refused at run time"

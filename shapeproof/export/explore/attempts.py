@@ -34,7 +34,8 @@ class Attempts:
         self.raising: Raisings = {}
         """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
         self._how: dict[str, bool] = {}
-        """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes."""
+        """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
+        one that may show a rounding, with torch's functions whole."""
         self._trace = trace
         self._progress = progress
         self._declared = inputs.facts().aside()
@@ -48,8 +49,11 @@ class Attempts:
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
             again = self.once(known, point, Where(self.domain.about_data))
             traced = again if again.program is not None else traced
-        if traced.doubtful and not self._how:
-            self._how = {"in_place": False}
+        if traced.doubtful and "in_place" not in self._how:
+            self._how["in_place"] = False
+            traced = self.once(known, point, oblivious)
+        if traced.trial.shows_rounding:
+            self._how["whole"] = True
             traced = self.once(known, point, oblivious)
         return traced
 

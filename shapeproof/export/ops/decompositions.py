@@ -1,10 +1,9 @@
 """Functions of torch that want a plain number for a size, rewritten in operators that take a symbolic size.
 
 Law: each function returns what eager returns, for every size, and raises where eager raises. The results are equal to
-the last bit, except for the functions that `rounding_of` names.
-Torch's own reference of `linspace` branches on 0 and 1 steps, which is impossible for a number from data. There is no
-version for integer dtypes, where rounding would show: no single formula gives eager's rounding. Only public torch is
-used.
+the last bit, except for those in `ROUNDED`.
+Torch's own reference of `linspace` branches on 0 and 1 steps, which is impossible for a number from data. Only public
+torch is used.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
     """Return torch.linspace for ends that are numbers: both ends are exact, and one step is `start`.
 
-    The options are a floating `dtype`, and the other options of torch.arange.
+    The options are those of torch.arange. Of an integer `dtype`, no single formula gives eager's rounding.
 
     >>> linspace(0, 1, 3), linspace(2, 9, 1), linspace(2, 9, 0)
     (tensor([0.0000, 0.5000, 1.0000]), tensor([2.]), tensor([]))
@@ -264,11 +263,10 @@ def _places(chosen: Callable[..., torch.Tensor], row: Any, col: Any, count: Any,
     return torch.nonzero_static(mask, size=count).T.contiguous().to(dtype)
 
 
-def _floating(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """True if the arguments are numbers and the result has a floating dtype."""
-    dtype = kwargs.get("dtype") or torch.get_default_dtype()
+def _of_reals(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if the arguments are real numbers."""
     numbers = not any(isinstance(value, torch.Tensor | complex) for value in (*args, *kwargs.values()))
-    return numbers and bool(dtype.is_floating_point) and not kwargs.get("requires_grad")
+    return numbers and not kwargs.get("requires_grad")
 
 
 def _in_parts(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -283,9 +281,9 @@ def _in_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def _wide(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """True if numbers are made of 32 bits or more: eager rounds smaller ones otherwise."""
+    """True if floats are made of 32 bits or more: eager rounds smaller ones otherwise."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
-    return _floating(args, kwargs) and dtype.itemsize >= torch.float32.itemsize
+    return _of_reals(args, kwargs) and dtype.is_floating_point and dtype.itemsize >= torch.float32.itemsize
 
 
 def _of_samples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -399,12 +397,17 @@ _ISTFT = inspect.signature(rewritten.istft)
 _Written = tuple[Callable[..., Any], _Suits]
 _LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
 _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
+_METHODS: Sequence[_Written] = (
+    *((tensor_split, _in_parts), (kron, _always), (tile, _perhaps_negative), (diagonal, _by_number)),
+    *((rewritten.cov, _of_real_rows), (rewritten.corrcoef, _of_real_rows)),
+    *((rewritten.bincount, _always), (rewritten.istft, _of_a_length)),
+)
+"""What replaces both a function of torch and a method, by their name."""
 _WRITTEN: Mapping[Any, Sequence[_Written]] = {
-    torch.linspace: ((linspace, _floating),),
-    torch.logspace: ((logspace, _floating),),
+    torch.linspace: ((linspace, _of_reals),),
+    torch.logspace: ((logspace, _of_reals),),
     **dict.fromkeys((torch.as_tensor, torch.asarray), ((as_tensor, _of_numbers),)),
     torch.Tensor.new_tensor: ((new_tensor, _of_numbers),),
-    **dict.fromkeys((torch.tensor_split, torch.Tensor.tensor_split), ((tensor_split, _in_parts),)),
     **dict.fromkeys((torch.max_pool1d, functional.max_pool1d), (_LARGEST[0], (max_pool1d, _in_rows))),
     **dict.fromkeys((torch.max_pool2d, functional.max_pool2d), (_LARGEST[1],)),
     **dict.fromkeys((torch.max_pool3d, functional.max_pool3d), (_LARGEST[2],)),
@@ -414,22 +417,16 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     functional.one_hot: ((one_hot, _always),),
     torch.tril_indices: ((tril_indices, _always),),
     torch.triu_indices: ((triu_indices, _always),),
-    **dict.fromkeys((torch.kron, torch.Tensor.kron), ((kron, _always),)),
     torch.fft.fftfreq: ((rewritten.fftfreq, _of_samples),),
     torch.fft.rfftfreq: ((rewritten.rfftfreq, _of_samples),),
     torch.hamming_window: ((rewritten.hamming_window, _of_a_window),),
     torch.hann_window: ((rewritten.hann_window, _of_a_window),),
     torch.pixel_unshuffle: ((pixel_unshuffle, _by_factor),),
     torch.Tensor.repeat: ((repeat, _as_ranked),),
-    **dict.fromkeys((torch.tile, torch.Tensor.tile), ((tile, _perhaps_negative),)),
-    **dict.fromkeys((torch.cov, torch.Tensor.cov), ((rewritten.cov, _of_real_rows),)),
-    **dict.fromkeys((torch.corrcoef, torch.Tensor.corrcoef), ((rewritten.corrcoef, _of_real_rows),)),
-    **dict.fromkeys((torch.bincount, torch.Tensor.bincount), ((rewritten.bincount, _always),)),
     torch.combinations: ((rewritten.combinations, _of_elements),),
     torch.vander: ((rewritten.vander, _of_a_vector),),
     torch.Tensor.unfold: ((rewritten.unfold, _slid),),
-    **dict.fromkeys((torch.istft, torch.Tensor.istft), ((rewritten.istft, _of_a_length),)),
-    **dict.fromkeys((torch.diagonal, torch.Tensor.diagonal), ((diagonal, _by_number),)),
+    **{getattr(home, each[0].__name__): (each,) for each in _METHODS for home in (torch, torch.Tensor)},
     PAD_SEQUENCE: ((pad_sequence, _alike),),
 }
 REWRITTEN = frozenset(_WRITTEN)
@@ -447,9 +444,17 @@ def takes_symbols(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number."""
     if func not in REWRITTEN:
         return False
+    if is_alone(func, args, kwargs):
+        return True
     kind = torch.SymInt | _ALSO.get(func, torch.SymInt)
     sizes = itertools.chain(*(getattr(value, "shape", None) or (value,) for value in leaves((args, kwargs))))
     return any(isinstance(size, kind) for size in sizes)
+
+
+def is_alone(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True for one step: it is exact, and the number of steps may be symbolic in another part of the domain."""
+    steps = args[2] if len(args) > 2 else kwargs.get("steps")
+    return func in {torch.linspace, torch.logspace} and type(steps) is int and steps == 1
 
 
 def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
@@ -457,17 +462,9 @@ def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call
     return next((written for written, suits in _WRITTEN[func] if suits(args, kwargs)), func)
 
 
-_ROUNDED: Mapping[Any, str] = {
-    linspace: "torch.linspace",
-    logspace: "torch.logspace",
-    **{written: "torch.nn.functional.avg_pool" for written, _ in _MEAN},
-}
+ROUNDED = frozenset({linspace, logspace, *(written for written, _ in _MEAN)})
+"""The functions that equal torch's only up to rounding; of other dtypes than floats, only in sizes, dtype and device.
 
-
-def rounding_of(written: Callable[..., Any]) -> str | None:
-    """Return the name of torch's function that ours equals only up to rounding; None if it is exact to the last bit.
-
-    Eager's own result depends on the machine: the vector width of the processor determines how many elements a kernel
-    takes at a time.
-    """
-    return _ROUNDED.get(written)
+Eager's own result depends on the machine: the vector width of the processor determines how many elements a kernel
+takes at a time.
+"""

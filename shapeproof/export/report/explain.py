@@ -112,17 +112,6 @@ def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
     )
 
 
-def rounded_otherwise(operator: str, function: str, where: SourceLocation | None) -> Diagnostic:
-    """Return the diagnostic of an operator that may show the rounding of a decomposed function."""
-    because = f"it takes a result of `{function}`, which is written in operators that take sizes, up to rounding"
-    return _undecided(
-        f"`{operator}` may show that the program rounds otherwise than eager",
-        where,
-        Note("because", because),
-        Note("because", "a small difference ahead of it may be a large one behind"),
-    )
-
-
 def _undecided(message: str, where: SourceLocation | None, *notes: Note) -> Diagnostic:
     return Diagnostic(id="undecided", message=message, severity="warning", notes=notes).at(where)
 

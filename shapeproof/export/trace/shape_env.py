@@ -77,7 +77,8 @@ class ProofShapeEnv(SizeSymbols):
         self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower)))
         self.handlers = Handlers(lambda: self._place().user)
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
-        self.rounded: dict[Any, str] = {}
+        self.rounded: set[Any] = set()
+        """The storages of results that equal torch's only up to rounding."""
         self._open: set[Formula] = set()
         self._body: callers.Body | None = None
         self._asked: object = None  # torch's node for the number in the present question

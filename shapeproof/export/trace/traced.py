@@ -48,12 +48,6 @@ def left_in(program: torch.export.ExportedProgram) -> Left:
     return Left() if env is None else env.left
 
 
-def rounded_in(program: torch.export.ExportedProgram) -> Mapping[Any, str]:
-    """Return the storages of results that equal torch's only up to rounding, with the names of torch's functions."""
-    env = env_of(program)
-    return {} if env is None else env.rounded
-
-
 def close_trace(
     program: torch.export.ExportedProgram,
     enforced: Iterable[Formula],
@@ -72,7 +66,6 @@ def close_trace(
     if env is None:  # there is nothing to ask
         return Facts(enforced)
     env.trial = closed(env.trial, enforced, names, functools.partial(_asked, weakref.WeakMethod(taken_apart)))
-    env.rounded = {}
     refine = functools.partial(_refine_range, env)
     for free in env.var_to_range:
         refine(free)

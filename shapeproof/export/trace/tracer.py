@@ -29,8 +29,9 @@ from torch.overrides import TorchFunctionMode
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.intervals import Bounds
+from shapeproof.export.graph.rounding import jumps
 from shapeproof.export.graph.serializable import make_serializable
-from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
+from shapeproof.export.ops.decompositions import ROUNDED, is_alone, reference, takes_symbols
 from shapeproof.export.ops.layouts import lies_in_order
 from shapeproof.export.ops.properties import (
     DISABLED,
@@ -57,9 +58,10 @@ from shapeproof.export.shim.process.idle_work import plain_numbers_compared
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
-from shapeproof.export.shim.process.unrun import formats_by_terms, record_unrun
+from shapeproof.export.shim.process.unrun import formats_by_terms, record_unrun, record_whole, unrecorded
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.strides import fresh, view_of
+from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.frames import entry, innermost
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
@@ -139,12 +141,13 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     on_data: bool = False,
     in_place: bool = True,
     repeating: bool | None = None,
+    whole: bool = False,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
 
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run,
-    unless `repeating` allows results without a run.
+    unless `repeating` allows results without a run. `whole`: keep torch's functions that ours equal up to rounding.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
@@ -159,7 +162,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
     watched = Watched(model)
-    watch = _Watch(env, aliasing=not (trial.in_place or repeating))
+    watch = _Watch(env, aliasing=not (trial.in_place or repeating), whole=whole)
     with _nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
             program = torch.export.export(
@@ -179,6 +182,8 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _refuse_computed(program)
     _share_constants(program, copied)
     make_serializable(program)
+    trial.shows_rounding = jumps(program.graph, env.rounded)
+    env.rounded.clear()
     return program
 
 
@@ -306,15 +311,17 @@ class _Watch(TorchFunctionMode):
 
     Some functions have operators that take a plain int; where a size is symbolic, other operators replace them
     (decompositions.py). The method `contiguous` calls its operator (contiguous.py).
-    `aliasing`: dropout that drops nothing returns its operand (dropouts.py).
+    `aliasing`: dropout that drops nothing returns its operand (dropouts.py). `whole`: functions that are replaced up to
+    rounding are kept.
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
 
-    def __init__(self, env: ProofShapeEnv, *, aliasing: bool) -> None:
+    def __init__(self, env: ProofShapeEnv, *, aliasing: bool, whole: bool) -> None:
         super().__init__()
         self._env = env
         self._aliasing = aliasing
+        self._whole = whole
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -338,9 +345,12 @@ class _Watch(TorchFunctionMode):
         if func is CONTIGUOUS:
             func = torch.ops.aten.contiguous.default
         elif takes_symbols(func, args, kwargs):
-            func = reference(func, args, kwargs)
+            written = reference(func, args, kwargs)
+            if written in ROUNDED:
+                return self._rounded(func, written, args, kwargs)
+            func = written
         try:
-            return self._noted(func, func(*args, **kwargs))
+            return func(*args, **kwargs)
         except Exception as error:
             if is_of_tracing(error, func):
                 self._env.handlers.must_not_catch(
@@ -348,12 +358,18 @@ class _Watch(TorchFunctionMode):
                 )
             raise
 
-    def _noted(self, func: Any, result: Any) -> Any:
-        """Return the result; note its storages if the function is one of ours that rounds differently from torch's."""
-        rounding = rounding_of(func)
-        if rounding is not None:
-            self._env.rounded |= dict.fromkeys(storages([result]), rounding)
-        return result
+    def _rounded(self, func: Any, written: Any, args: Any, kwargs: Any) -> Any:
+        """Return the result of a function of ours, equal up to rounding; or keep torch's, where rounding may show."""
+        if any(map(is_wrapped, leaves(args))):
+            raise UsageError(f"the rounding of `{func.__name__}` cannot be followed within torch.vmap or torch.func")
+        if (kwargs.get("dtype") or torch.float32).is_floating_point and not self._whole:
+            result = written(*args, **kwargs)
+            self._env.rounded.update([] if is_alone(func, args, kwargs) else storages(result))
+            return result
+        with unrecorded():
+            result = written(*args, **kwargs)
+        self._env.trial.kept.add(func.__name__)
+        return record_whole(func, args, kwargs, result)
 
     def _watch_recording(self, recorder: Any) -> None:
         """Run the operators that torch records through `Operators.record`."""

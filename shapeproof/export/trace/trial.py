@@ -131,6 +131,10 @@ class Trial:
         """True if the model's code may ask, beside its operators, if a tensor is another one or shares its storage."""
         self.doubtful = False
         """True if forgotten decisions may make a difference after all."""
+        self.shows_rounding = False
+        """True if an operator may show where the program equals eager only up to rounding."""
+        self.kept: set[str] = set()
+        """The functions of torch that are kept although they take no symbolic size."""
         self.raising: Raisings = dict(raising or {})
         self.origins: dict[str, Place] = {}
         """The place where a number was taken from data."""

@@ -19,7 +19,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate
-from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.constraints.terms import Real, RealConstant, Term, constant
 from shapeproof.export.explore.compare.idle import has_none, idle
 from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
@@ -245,6 +245,8 @@ class Side:
         """Return the term of a size, int or float argument; None for any other argument."""
         if isinstance(value, torch.fx.Node):
             value = self.value(value)
+        if isinstance(value, float):
+            return RealConstant(value)
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return constant(value) if is_number else self.translator.quantity(value)
 

@@ -56,3 +56,28 @@ def record_unrun(tracer: Any, call: tuple[Any, Any, Any], result: Any) -> Any:
     name = tracer.graph._target_to_str(func.overloadpacket.__name__)
     made = tracer.create_proxy("call_function", func, *operands, name=name)
     return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
+
+
+def record_whole(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> torch.Tensor:
+    """Record a call of a function whose operator takes plain numbers where sizes are given, with its result.
+
+    Law: the operator gets these as numbers from data. Torch, tracing the graph again, would put the plain size of its
+    point in place of a symbolic one, in silence; a number from data it refuses.
+    """
+    mode = proxy_tensor.get_proxy_mode()
+    if mode is not None:
+        operator = getattr(torch.ops.aten, func.__name__).default
+        given = {**kwargs, "dtype": result.dtype, "device": result.device}
+        given |= zip((each.name for each in operator._schema.arguments), args, strict=False)
+        call = {
+            each.name: pytree.tree_map(_as_data, given[each.name]) if "int" in str(each.type) else given[each.name]
+            for each in operator._schema.arguments
+            if each.name in given
+        }
+        record_unrun(mode.tracer, (operator, (), call), result)
+    return result
+
+
+def _as_data(value: Any) -> Any:
+    number = isinstance(value, int | torch.SymInt)
+    return torch.scalar_tensor(value, dtype=torch.int64, device="cpu").item() if number else value
