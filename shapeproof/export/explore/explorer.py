@@ -166,6 +166,8 @@ class Explorer:
         found.disagreement = self.judge.disagreement(found.forms, found.start, calls=2)
         if found.disagreement is None or main.trial.branches_on_data:
             self._settle(main, found)
+        if not self._eager.is_determined(found.forms[0], found.start):
+            found.notes.append(UNDETERMINED)
         return found
 
     def left_under(self, checks: Sequence[Narrowing], found: Exploration) -> list[Finding]:
@@ -386,6 +388,11 @@ class _Cutter:
             base.learn(sizes[index].decision.taken)
         taken = [step.decision.taken for step in sizes]
         return [*cells, *((step, step.given.assuming(*taken, step.flipped)) for step in about_data)]
+
+
+UNDETERMINED = (
+    "a result holds uninitialized memory, such as `torch.empty` gives: its elements are not determined in eager either"
+)
 
 
 def _weight(decision: Decision) -> int:

@@ -62,7 +62,7 @@ from shapeproof.solver.learned.bounding import term_of
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.remainders import by_remainders
 
-Expression = TypeVar("Expression", Term, Formula)
+Expression = TypeVar("Expression", Term, Formula, Real)
 
 _RULE_STEPS = 64
 _MOST_RIVALS = 12

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -213,6 +215,18 @@ class Eager:
                 break
         return found
 
+    def is_determined(self, form: Form, point: Mapping[str, int]) -> bool:
+        """True if what a program gives at a point does not depend on what uninitialized memory happens to hold."""
+        if self._too_large(point) or not any(map(_is_uninitialized, _called(form.fresh()))):
+            return True
+        args, kwargs = self.inputs.at(point, filled=True)
+        runs = []
+        for numbers in (1, 2):
+            with in_place_of_each_call(functools.partial(_run_determined, numbers=numbers)):
+                runs.append(_run_apart(form.fresh(), args, kwargs))
+        one, other = ((run.result, run.given, run.error) for run in runs)
+        return unequal(one, other) is None
+
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
         return not observes_aliasing(program.graph) or self.compare(forms_of(program), point).agrees
@@ -226,7 +240,7 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     eager, exported = copied(mod), form.fresh()
     found, got, shared = Replay(Relation.SAME), None, products_shared(mod, (args, kwargs))
     for _ in range(calls):
-        with refusing_crashes(exported), shared:
+        with _determined(exported), shared:
             want = _run_apart(eager, args, kwargs)
             if got is None or form.fresh() is not exported:
                 got = _run_apart(exported, args, kwargs)
@@ -414,31 +428,50 @@ def _has_size(result: Any) -> bool:
     return known and result.is_floating_point() and result.itemsize > 1
 
 
-def refusing_crashes(run: Any) -> contextlib.AbstractContextManager[Any]:
-    """Inside this block, a kernel that would end the process raises; costs nothing if the program calls none such.
+def _determined(run: Any) -> contextlib.AbstractContextManager[Any]:
+    """Inside this block, a kernel that would end the process raises, and uninitialized memory holds certain numbers.
+
+    It costs nothing if the program calls no such operator.
 
     A program is also run where its own trace does not lead, at sizes that answer a decision otherwise: eager takes
     another kernel for attention over a sequence of length 0, and none for the gradients of a batch norm of no rows; the
     kernels of the program divide by these sizes.
     """
-    if not isinstance(run, torch.nn.Module):
-        return contextlib.nullcontext()
-    called = (node.target for each in graph_modules(run) for node in each.graph.nodes if node.op == "call_function")
-    divides = any(known_of(target).divides_by or known_of(target).divides_by_all for target in called)
-    return in_place_of_each_call(_refusing_division) if divides else contextlib.nullcontext()
+    changed = any(
+        known_of(func).divides_by or known_of(func).divides_by_all or _is_uninitialized(func) for func in _called(run)
+    )
+    return in_place_of_each_call(_run_determined) if changed else contextlib.nullcontext()
 
 
-def _refusing_division(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def _called(run: Any) -> list[Any]:
+    """Return what a program calls; nothing of any other callable."""
+    graphs = [each.graph for each in graph_modules(run)] if isinstance(run, torch.nn.Module) else []
+    return [node.target for graph in graphs for node in graph.nodes if node.op == "call_function"]
+
+
+def _is_uninitialized(func: Any) -> bool:
+    """True if the result of an operator holds what its memory happened to hold."""
+    return re.fullmatch(r"aten\.(new_)?empty(_\w+)?\.\w+", str(func)) is not None
+
+
+def _run_determined(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], numbers: int = 2) -> Any:
     """Run an operator, unless its kernel would divide by a size of its first operands that is 0.
+
+    Uninitialized memory is filled with so many numbers, in turns.
 
     Raises:
         ZeroDivisionError: it would.
 
-    >>> _refusing_division(torch.ops.aten.relu.default, (torch.ones(0),), {})
+    >>> _run_determined(torch.ops.aten.relu.default, (torch.ones(0),), {})
     tensor([])
+    >>> _run_determined(torch.ops.aten.empty.memory_format, ([3],), {})
+    tensor([0., 1., 0.])
     """
     known, tensors = known_of(func), [each for each in args[:3] if isinstance(each, torch.Tensor)]
     divisors = [each.shape[dim] for dim in known.divides_by for each in tensors]
     if 0 in divisors or (known.divides_by_all and tensors and tensors[0].numel() == 0):
         raise ZeroDivisionError(f"the kernel of `{func}` divides by a size of 0")
-    return func(*args, **kwargs)
+    result = func(*args, **kwargs)
+    if _is_uninitialized(func) and result.layout == torch.strided:
+        result.copy_(torch.arange(result.numel(), device=result.device).remainder(numbers).reshape(result.shape))
+    return result
