@@ -63,3 +63,30 @@ def test_a_model_has_a_true_verdict_in_each_cell(name):
     mod = model_of(RESTRICTED[name])
     report = check(mod, (torch.randn(5, 4),), dynamic_shapes={"x": {0: ROWS}})
     assert is_true_of(report, mod, ((torch.randn(n, 4),) for n in range(7)))
+
+
+OF_ONE_WIDTH = {
+    "reshape": lambda x: x.squeeze(2).reshape(-1),
+    "of every dim": lambda x: x.squeeze().reshape(-1),
+    "of two dims": lambda x: x.squeeze((1, 2)).flatten() * 2,
+    "view": lambda x: x.squeeze(-1).view(-1) * 2,
+    "and back": lambda x: x.squeeze(2).view(x.shape) * 2,
+    "one that is taken away": lambda x: x[:, None].squeeze((1, 3)).reshape(x.shape[0], -1) + 1,
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE_WIDTH)
+def test_a_squeeze_that_makes_no_difference_is_proved(name):
+    model = model_of(OF_ONE_WIDTH[name])
+    report = check(model, (torch.ones(3, 4, 5),), dynamic_shapes=({2: Dim("w", min=1, max=9)},))
+    assert report.status == "proved", str(report)
+    for run in (report.program.module(), report.program.run_decompositions().module()):
+        assert all(torch.equal(run(x), model(x)) for x in (torch.randn(3, 4, w) for w in range(1, 10)))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.squeeze(2), lambda x: x.squeeze().sum(-1), lambda x: x.squeeze(2).dim()]
+)
+def test_a_squeeze_that_makes_a_difference_is_refuted(function):
+    report = check(model_of(function), (torch.ones(3, 4, 5),), dynamic_shapes=({2: Dim("w", min=1, max=9)},))
+    assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[2]": 1}), str(report)

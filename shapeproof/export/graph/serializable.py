@@ -12,10 +12,12 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import absolute
 from shapeproof.export.graph.nodes import insert_call
-from shapeproof.export.shim.trees import graph_modules
+from shapeproof.export.shim.trees import graph_modules, leaves
 
+_SQUEEZES = torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims
 _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
 """Given a function that adds a call before a node, and the node: returns the replacement."""
 
@@ -30,6 +32,21 @@ def make_serializable(program: torch.export.ExportedProgram) -> None:
                 program.graph_signature.replace_all_uses(node.name, written.name)
         if found:
             module.recompile()
+
+
+def name_squeezed(program: torch.export.ExportedProgram) -> None:
+    """Name the dims that each `squeeze` took away where it was traced; at other sizes, it takes no more.
+
+    Law: each result has the rank that is noted. Whether eager takes more away is a question of the trace.
+    """
+    for node in nodes.calls_of(program.graph, *_SQUEEZES):
+        x, *dims = node.args
+        sizes = x.meta["val"].shape
+        asked = {dim % len(sizes) for dim in leaves(dims)} if dims else range(len(sizes))
+        ones = [dim for dim in asked if type(sizes[dim]) is int and sizes[dim] == 1]
+        if len(ones) < len(asked) and len(sizes) - len(ones) == node.meta["val"].dim():
+            node.target, node.args = (_SQUEEZES[-1], (x, ones)) if ones else (torch.ops.aten.alias.default, (x,))
+    program.graph_module.recompile()
 
 
 def _is_to_write(node: torch.fx.Node) -> bool:

@@ -176,7 +176,7 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
     "unsqueeze.default": Operator(in_order=True, order=shapes.unsqueezed),
     "transpose.int": Operator(order=shapes.transposed),
     "permute.default": Operator(order=shapes.permuted),
-    **_each("squeeze.dim squeeze.default", in_order=True),
+    **_each("squeeze.dim squeeze.dims squeeze.default", in_order=True),
     "slice_copy.Tensor": Operator(copies_view="aten.slice.Tensor"),
     "select_copy.int": Operator(copies_view="aten.select.int"),
     "slice.Tensor": Operator(view=sizes.sliced),

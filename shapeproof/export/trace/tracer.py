@@ -30,7 +30,7 @@ from torch.overrides import TorchFunctionMode
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.export.graph.rounding import jumps
-from shapeproof.export.graph.serializable import make_serializable
+from shapeproof.export.graph.serializable import make_serializable, name_squeezed
 from shapeproof.export.ops.decompositions import ROUNDED, is_alone, reference, takes_symbols
 from shapeproof.export.ops.layouts import lies_in_order
 from shapeproof.export.ops.properties import (
@@ -182,6 +182,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _refuse_computed(program)
     _share_constants(program, copied)
     make_serializable(program)
+    name_squeezed(program)
     trial.shows_rounding = jumps(program.graph, env.rounded)
     env.rounded.clear()
     return program
