@@ -22,6 +22,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
+from shapeproof.constraints.terms import of_atom
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import forms_of
@@ -208,6 +209,12 @@ class Explorer:
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
             found.narrowings.append(whole)
             return
+        parts = _factors(step.flipped) if whole is not None else []
+        if len(parts) > 1 and not any(implied(part, cell) for part in parts):
+            for part in parts:
+                self._settle_cell(step, cell.assuming(part), found)
+                cell.learn(f.negate(part))
+            return
         before = list(found.findings), list(found.narrowings)
         data = self._inputs.domain.about_data(step.decision.formula)
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
@@ -388,6 +395,14 @@ class _Cutter:
             base.learn(sizes[index].decision.taken)
         taken = [step.decision.taken for step in sizes]
         return [*cells, *((step, step.given.assuming(*taken, step.flipped)) for step in about_data)]
+
+
+def _factors(formula: Formula) -> list[Formula]:
+    """Return, for the formula that a product is 0, the formulas that a factor is; nothing for any other formula."""
+    match formula:
+        case f.Compare("==", term) if len(term.monomials) == 1:
+            return [f.eq(of_atom(atom), 0) for atom, _ in term.monomials[0][0]]
+    return []
 
 
 UNDETERMINED = (
