@@ -209,8 +209,8 @@ class Explorer:
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
             found.narrowings.append(whole)
             return
-        parts = _factors(step.flipped) if whole is not None else []
-        if len(parts) > 1 and not any(implied(part, cell) for part in parts):
+        parts = _factors(step.flipped)
+        if whole is not None and len(parts) > 1 and not any(implied(part, cell) for part in parts):
             for part in parts:
                 self._settle_cell(step, cell.assuming(part), found)
                 cell.learn(f.negate(part))

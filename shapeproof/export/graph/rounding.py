@@ -36,17 +36,17 @@ _CONTINUOUS = re.compile("|".join(_ARE_CONTINUOUS.split()))
 _FRESH = re.compile(r"_assert_tensor_metadata|new_\w+|\w+_like|sym_\w+")
 """The names of operators that do not read elements."""
 _MOST_GAIN = 2.0**20
-"""The largest factor of a product that keeps a small difference small."""
+"""The largest factor of a product that keeps a small difference small, and of a quotient: its divisor is no smaller."""
 
 
-def _of_product(named: Mapping[str, Any], _: Sequence[torch.fx.Node]) -> bool:
-    return not isinstance(named["other"], int | float) or abs(named["other"]) <= _MOST_GAIN
+def _of_gentle(named: Mapping[str, Any], _: Sequence[torch.fx.Node] = ()) -> bool:
+    """True if no factor is large, and no divisor, nor the `eps` in one, is near 0."""
+    numbers = (abs(each) for each in named.values() if type(each) in {int, float})
+    return all(1 <= each * _MOST_GAIN <= _MOST_GAIN**2 for each in numbers)
 
 
 def _of_quotient(named: Mapping[str, Any], reaching: Sequence[torch.fx.Node]) -> bool:
-    divisor = named["other"]
-    gentle = not isinstance(divisor, int | float) or abs(divisor) >= 1 / _MOST_GAIN
-    return gentle and divisor not in reaching and named.get("rounding_mode") is None
+    return _of_gentle(named) and named["other"] not in reaching and named.get("rounding_mode") is None
 
 
 def _of_power(named: Mapping[str, Any], reaching: Sequence[torch.fx.Node]) -> bool:
@@ -57,33 +57,21 @@ def _of_power(named: Mapping[str, Any], reaching: Sequence[torch.fx.Node]) -> bo
     return isinstance(exponent, int | float) and exponent >= 0 and float(exponent).is_integer()
 
 
-def _of_normalization(named: Mapping[str, Any], _: Sequence[torch.fx.Node]) -> bool:
-    """True if `eps > 2**-20`, which keeps the divisor away from 0."""
-    eps = named.get("eps")
-    return isinstance(eps, float) and eps * _MOST_GAIN > 1
-
-
 _WHERE: Mapping[str, Callable[[Mapping[str, Any], Sequence[torch.fx.Node]], bool]] = {
-    **dict.fromkeys(("mul", "multiply"), _of_product),
-    **dict.fromkeys(("div", "divide", "true_divide"), _of_quotient),
+    "mul(tiply)?|(native_)?(batch|instance|layer|group)_norm": _of_gentle,
+    "(true_)?div(ide)?": _of_quotient,
     "pow": _of_power,
-    **dict.fromkeys(("linalg_vector_norm", "norm"), lambda *_: False),
-    **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"), _of_normalization),
-    **dict.fromkeys(("batch_norm", "instance_norm", "native_batch_norm"), _of_normalization),
-    **dict.fromkeys(
-        ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"),
-        lambda named, _: named["interpolation_mode"] == _BILINEAR,
-    ),
+    "grid_sampler(_[23]d)?": lambda named, _: not named["interpolation_mode"],  # bilinear
+    "(linalg_vector_)?norm": lambda *_: False,
 }
 """Operators that are continuous for some arguments; each test gets the named arguments and the rounded operands."""
-_BILINEAR = 0
 
 
 def jumps(graph: torch.fx.Graph, results: set[Any]) -> bool:
     """True if an operator may show how an operand was rounded; `results`: the storages of what is rounded."""
     rounded = set(results)
     for node in graph.nodes if rounded else ():
-        reaching = [operand for operand in node.all_input_nodes if _are_rounded(operand, rounded)]
+        reaching = [each for each in node.all_input_nodes if not rounded.isdisjoint(storages([each.meta.get("val")]))]
         if not reaching or node.op != "call_function" or _FRESH.fullmatch(_name(node.target)):
             continue
         if not _is_continuous(node, reaching):
@@ -94,10 +82,6 @@ def jumps(graph: torch.fx.Graph, results: set[Any]) -> bool:
     return False
 
 
-def _are_rounded(node: torch.fx.Node, rounded: set[Any]) -> bool:
-    return not rounded.isdisjoint(storages([node.meta.get("val")]))
-
-
 def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bool:
     """True if a small difference of these operands makes only a small difference of the result."""
     name, func = _name(node.target), node.target
@@ -105,12 +89,12 @@ def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bo
         return False
     if name == "view" and node.meta["val"].dtype != reaching[0].meta["val"].dtype:
         return False
-    where = _WHERE.get(name)
-    if where is None or schemas.schema_of(func) is None:
-        tags, moves = getattr(func, "tags", ()), known_of(func).moves
-        known = moves or torch.Tag.reduction in tags or schemas.is_view_operator(func, pure=True)
-        return known or _CONTINUOUS.fullmatch(name) is not None
-    return where(schemas.by_name(func, node.args, node.kwargs), reaching)
+    for pattern, holds in _WHERE.items():
+        if re.fullmatch(pattern, name):
+            named = schemas.schema_of(func) and schemas.by_name(func, node.args, node.kwargs)
+            return bool(named) and holds(named, reaching)
+    known = known_of(func).moves or torch.Tag.reduction in getattr(func, "tags", ())
+    return known or schemas.is_view_operator(func, pure=True) or _CONTINUOUS.fullmatch(name) is not None
 
 
 def _name(target: Any) -> str:

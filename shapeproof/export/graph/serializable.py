@@ -17,7 +17,7 @@ from shapeproof.export.graph.emit import absolute
 from shapeproof.export.graph.nodes import insert_call
 from shapeproof.export.shim.trees import graph_modules, leaves
 
-_SQUEEZES = torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims
+_SQUEEZES = [getattr(torch.ops.aten.squeeze, name) for name in ("default", "dim", "dims")]
 _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
 """Given a function that adds a call before a node, and the node: returns the replacement."""
 
@@ -41,10 +41,9 @@ def name_squeezed(program: torch.export.ExportedProgram) -> None:
     """
     for node in nodes.calls_of(program.graph, *_SQUEEZES):
         x, *dims = node.args
-        sizes = x.meta["val"].shape
-        asked = {dim % len(sizes) for dim in leaves(dims)} if dims else range(len(sizes))
-        ones = [dim for dim in asked if type(sizes[dim]) is int and sizes[dim] == 1]
-        if len(ones) < len(asked) and len(sizes) - len(ones) == node.meta["val"].dim():
+        sizes = list(x.meta["val"].shape)
+        ones = [dim for dim in leaves(dims) or range(len(sizes)) if type(sizes[dim]) is int and sizes[dim] == 1]
+        if len(sizes) - len(ones) == node.meta["val"].dim():
             node.target, node.args = (_SQUEEZES[-1], (x, ones)) if ones else (torch.ops.aten.alias.default, (x,))
     program.graph_module.recompile()
 

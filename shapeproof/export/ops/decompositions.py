@@ -397,15 +397,29 @@ _ISTFT = inspect.signature(rewritten.istft)
 _Written = tuple[Callable[..., Any], _Suits]
 _LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
 _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
-_METHODS: Sequence[_Written] = (
+_METHODS = (
     *((tensor_split, _in_parts), (kron, _always), (tile, _perhaps_negative), (diagonal, _by_number)),
     *((rewritten.cov, _of_real_rows), (rewritten.corrcoef, _of_real_rows)),
     *((rewritten.bincount, _always), (rewritten.istft, _of_a_length)),
 )
 """What replaces both a function of torch and a method, by their name."""
+_NAMED: Sequence[tuple[Any, _Written]] = [
+    *itertools.product((torch, torch.Tensor), _METHODS),
+    *itertools.product(
+        [torch],
+        [
+            *((linspace, _of_reals), (logspace, _of_reals), (tril_indices, _always), (triu_indices, _always)),
+            *((rewritten.hamming_window, _of_a_window), (rewritten.hann_window, _of_a_window)),
+            *((rewritten.combinations, _of_elements), (rewritten.vander, _of_a_vector)),
+            (pixel_unshuffle, _by_factor),
+        ],
+    ),
+    *itertools.product([torch.fft], [(rewritten.fftfreq, _of_samples), (rewritten.rfftfreq, _of_samples)]),
+    (functional, (one_hot, _always)),
+    (torch.Tensor, (repeat, _as_ranked)),
+]
+"""What replaces a function of the same name, by where that function stands."""
 _WRITTEN: Mapping[Any, Sequence[_Written]] = {
-    torch.linspace: ((linspace, _of_reals),),
-    torch.logspace: ((logspace, _of_reals),),
     **dict.fromkeys((torch.as_tensor, torch.asarray), ((as_tensor, _of_numbers),)),
     torch.Tensor.new_tensor: ((new_tensor, _of_numbers),),
     **dict.fromkeys((torch.max_pool1d, functional.max_pool1d), (_LARGEST[0], (max_pool1d, _in_rows))),
@@ -414,19 +428,8 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     functional.avg_pool1d: (_MEAN[0],),
     functional.avg_pool2d: (_MEAN[1],),
     functional.avg_pool3d: (_MEAN[2],),
-    functional.one_hot: ((one_hot, _always),),
-    torch.tril_indices: ((tril_indices, _always),),
-    torch.triu_indices: ((triu_indices, _always),),
-    torch.fft.fftfreq: ((rewritten.fftfreq, _of_samples),),
-    torch.fft.rfftfreq: ((rewritten.rfftfreq, _of_samples),),
-    torch.hamming_window: ((rewritten.hamming_window, _of_a_window),),
-    torch.hann_window: ((rewritten.hann_window, _of_a_window),),
-    torch.pixel_unshuffle: ((pixel_unshuffle, _by_factor),),
-    torch.Tensor.repeat: ((repeat, _as_ranked),),
-    torch.combinations: ((rewritten.combinations, _of_elements),),
-    torch.vander: ((rewritten.vander, _of_a_vector),),
     torch.Tensor.unfold: ((rewritten.unfold, _slid),),
-    **{getattr(home, each[0].__name__): (each,) for each in _METHODS for home in (torch, torch.Tensor)},
+    **{getattr(home, each[0].__name__): (each,) for home, each in _NAMED},
     PAD_SEQUENCE: ((pad_sequence, _alike),),
 }
 REWRITTEN = frozenset(_WRITTEN)

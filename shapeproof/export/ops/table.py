@@ -91,8 +91,8 @@ class Operator:
         reads_beyond: it reads elements of the storage outside of its operand.
         reads_layout: it acts on strides or an offset that reach no element: those of a tensor without elements, too.
         states_range: it states the user's range of a number.
-        divides_by: its kernel divides by these sizes of its operands unchecked: where one is 0, the process ends.
-        divides_by_all: the same, by each size of its first operand.
+        divides_by: its kernel divides by these sizes of its operands unchecked: where one is 0, the process ends. None
+            stands for each size of its first operand.
         least_rank: its kernel reads memory beyond the sizes of a tensor with fewer dims.
         wrong_when_empty: what torch has wrong where there are no elements, as a sentence about `{}`.
     """
@@ -134,8 +134,7 @@ class Operator:
     reads_beyond: bool = False
     reads_layout: bool = False
     states_range: bool = False
-    divides_by: tuple[int, ...] = ()
-    divides_by_all: bool = False
+    divides_by: tuple[int, ...] | None = ()
     least_rank: int | None = None
     wrong_when_empty: str | None = None
 
@@ -359,7 +358,7 @@ _MODULES: Mapping[str, Operator] = {
     ),
     "_scaled_dot_product_flash_attention_for_cpu.default": Operator(divides_by=(1, 2)),
     "_scaled_dot_product_flash_attention_for_cpu_backward.default": Operator(divides_by=(1, 2)),
-    **_each("native_batch_norm_backward batch_norm_backward _adaptive_avg_pool2d_backward", divides_by_all=True),
+    **_each("native_batch_norm_backward batch_norm_backward _adaptive_avg_pool2d_backward", divides_by=None),
     **_each("_weight_norm_interface _weight_norm_interface_backward", divides_by=(0,)),
     **_each(
         "conv1d.default conv2d.default conv3d.default",

@@ -219,13 +219,11 @@ class Eager:
         """True if what a program gives at a point does not depend on what uninitialized memory happens to hold."""
         if self._too_large(point) or not any(map(_is_uninitialized, _called(form.fresh()))):
             return True
-        args, kwargs = self.inputs.at(point, filled=True)
-        runs = []
+        inputs, runs = self.inputs.at(point, filled=True), []
         for numbers in (1, 2):
             with in_place_of_each_call(functools.partial(_run_determined, numbers=numbers)):
-                runs.append(_run_apart(form.fresh(), args, kwargs))
-        one, other = ((run.result, run.given, run.error) for run in runs)
-        return unequal(one, other) is None
+                runs.append(_run_apart(form.fresh(), *inputs))
+        return unequal(*((run.result, run.given, run.error) for run in runs)) is None
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
@@ -437,9 +435,7 @@ def _determined(run: Any) -> contextlib.AbstractContextManager[Any]:
     another kernel for attention over a sequence of length 0, and none for the gradients of a batch norm of no rows; the
     kernels of the program divide by these sizes.
     """
-    changed = any(
-        known_of(func).divides_by or known_of(func).divides_by_all or _is_uninitialized(func) for func in _called(run)
-    )
+    changed = any(known_of(func).divides_by != () or _is_uninitialized(func) for func in _called(run))
     return in_place_of_each_call(_run_determined) if changed else contextlib.nullcontext()
 
 
@@ -467,9 +463,8 @@ def _run_determined(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
     >>> _run_determined(torch.ops.aten.empty.memory_format, ([3],), {})
     tensor([0., 1., 0.])
     """
-    known, tensors = known_of(func), [each for each in args[:3] if isinstance(each, torch.Tensor)]
-    divisors = [each.shape[dim] for dim in known.divides_by for each in tensors]
-    if 0 in divisors or (known.divides_by_all and tensors and tensors[0].numel() == 0):
+    by, tensors = known_of(func).divides_by, [each for each in args[:3] if isinstance(each, torch.Tensor)]
+    if 0 in (tensors[0].shape if by is None else [each.shape[dim] for dim in by for each in tensors]):
         raise ZeroDivisionError(f"the kernel of `{func}` divides by a size of 0")
     result = func(*args, **kwargs)
     if _is_uninitialized(func) and result.layout == torch.strided:

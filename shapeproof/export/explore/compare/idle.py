@@ -82,7 +82,7 @@ def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Side) -> bool:
         return False
     known = known_of(target)
     at_odds = known.wrong_when_empty or known.rejects_itself or known.statistics or known.resizes
-    dividing = known.divides_by or known.divides_by_all or known.least_rank is not None
+    dividing = known.divides_by != () or known.least_rank is not None
     writing = schemas.is_mutable(target) and not schemas.only_writes(target)
     drawing = schemas.is_random(target)
     if at_odds or dividing or writing or drawing or not all(isinstance(each, torch.Tensor) for each in made):

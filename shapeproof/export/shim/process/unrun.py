@@ -61,23 +61,16 @@ def record_unrun(tracer: Any, call: tuple[Any, Any, Any], result: Any) -> Any:
 def record_whole(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> torch.Tensor:
     """Record a call of a function whose operator takes plain numbers where sizes are given, with its result.
 
-    Law: the operator gets these as numbers from data. Torch, tracing the graph again, would put the plain size of its
-    point in place of a symbolic one, in silence; a number from data it refuses.
+    Law: the operator gets integers as numbers from data. Torch, tracing the graph again, would put the plain size of
+    its point in place of a symbolic one, in silence; a number from data it refuses.
     """
-    mode = proxy_tensor.get_proxy_mode()
+    mode, operator = proxy_tensor.get_proxy_mode(), getattr(torch.ops.aten, func.__name__).default
+    made = {**kwargs, "dtype": result.dtype, "device": result.device}
+    taken = {each.name: made[each.name] for each in operator._schema.arguments if each.name in made}
     if mode is not None:
-        operator = getattr(torch.ops.aten, func.__name__).default
-        given = {**kwargs, "dtype": result.dtype, "device": result.device}
-        given |= zip((each.name for each in operator._schema.arguments), args, strict=False)
-        call = {
-            each.name: pytree.tree_map(_as_data, given[each.name]) if "int" in str(each.type) else given[each.name]
-            for each in operator._schema.arguments
-            if each.name in given
-        }
-        record_unrun(mode.tracer, (operator, (), call), result)
+        record_unrun(mode.tracer, (operator, *pytree.tree_map(_as_data, (args, taken))), result)
     return result
 
 
 def _as_data(value: Any) -> Any:
-    number = isinstance(value, int | torch.SymInt)
-    return torch.scalar_tensor(value, dtype=torch.int64, device="cpu").item() if number else value
+    return torch.scalar_tensor(value, dtype=torch.int64).item() if type(value) in {int, torch.SymInt} else value
