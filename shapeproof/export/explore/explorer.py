@@ -22,7 +22,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
-from shapeproof.constraints.terms import of_atom
+from shapeproof.constraints.terms import from_poly
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import forms_of
@@ -209,12 +209,8 @@ class Explorer:
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
             found.narrowings.append(whole)
             return
-        parts = _factors(step.flipped)
-        if whole is not None and len(parts) > 1 and not any(implied(part, cell) for part in parts):
-            for part in parts:
-                self._settle_cell(step, cell.assuming(part), found)
-                cell.learn(f.negate(part))
-            return
+        parts = [] if whole is None else _factors(step.flipped)
+        rest = cell.fork()
         before = list(found.findings), list(found.narrowings)
         data = self._inputs.domain.about_data(step.decision.formula)
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
@@ -226,6 +222,11 @@ class Explorer:
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
+        if len(parts) > 1 and found.narrowings != before[1] and not any(implied(part, rest) for part in parts):
+            found.findings, found.narrowings = before
+            for part in parts:
+                self._settle_cell(step, rest.assuming(part), found)
+                rest.learn(f.negate(part))
 
     def _is_in_vain(self, cell: Facts, found: Exploration, known: Callable[[], Finding | None]) -> bool:
         """True if a large model fails at two runs in a cell, or at one if both raise at the other; or is known to."""
@@ -401,7 +402,7 @@ def _factors(formula: Formula) -> list[Formula]:
     """Return, for the formula that a product is 0, the formulas that a factor is; nothing for any other formula."""
     match formula:
         case f.Compare("==", term) if len(term.monomials) == 1:
-            return [f.eq(of_atom(atom), 0) for atom, _ in term.monomials[0][0]]
+            return [f.eq(from_poly({((atom, 1),): 1}), 0) for atom, _ in term.monomials[0][0]]
     return []
 
 

@@ -15,6 +15,7 @@ import torch
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import absolute
 from shapeproof.export.graph.nodes import insert_call
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim.trees import graph_modules, leaves
 
 _SQUEEZES = [getattr(torch.ops.aten.squeeze, name) for name in ("default", "dim", "dims")]
@@ -40,11 +41,13 @@ def name_squeezed(program: torch.export.ExportedProgram) -> None:
     Law: each result has the rank that is noted. Whether eager takes more away is a question of the trace.
     """
     for node in nodes.calls_of(program.graph, *_SQUEEZES):
-        x, *dims = node.args
+        x, *dims = schemas.by_name(node.target, node.args, node.kwargs).values()
         sizes = list(x.meta["val"].shape)
-        ones = [dim for dim in leaves(dims) or range(len(sizes)) if type(sizes[dim]) is int and sizes[dim] == 1]
-        if len(sizes) - len(ones) == node.meta["val"].dim():
+        asked = leaves(dims) or range(len(sizes))
+        ones = [dim for dim in asked if type(sizes[dim]) is int and sizes[dim] == 1]
+        if len(ones) < len(asked) and len(sizes) - len(ones) == node.meta["val"].dim():
             node.target, node.args = (_SQUEEZES[-1], (x, ones)) if ones else (torch.ops.aten.alias.default, (x,))
+            node.kwargs = {}
     program.graph_module.recompile()
 
 
