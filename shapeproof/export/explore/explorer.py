@@ -110,8 +110,9 @@ class Explorer:
         kept = narrowed(domain, best.narrowings)
         for equal in sums_in_example(self._inputs):
             whole = domain.assuming(equal)
+            open_ = [each.decision for each in best.findings if each.requirement.symbols <= equal.symbols]
             cut = [each for each in best.narrowings if not implied(each.requirement, whole)]
-            open_ = [each.decision for each in (*best.findings, *cut) if each.requirement.symbols <= equal.symbols]
+            open_ += [each.decision for each in cut if each.requirement.symbols <= equal.symbols]
             by = [Decision(equal, Kind.ASSERTED, outcome=True, where=each.where) for each in open_[:1]]
             asked = asked_for(by, self._inputs)
             again = self._again(whole, frozenset()) if asked else None
