@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollection
+from torch.export.dynamic_shapes import _IntWrapper
 
 from shapeproof.export import TensorSpec, check, export, load_report
 from tests.agreement import RAISES, agree, outcome
@@ -278,3 +279,21 @@ def test_a_report_of_what_was_refuted_is_read_back_too(tmp_path):
     assert report.status == "refuted"
     report.save(tmp_path / "report.json")
     assert load_report(tmp_path / "report.json") == report
+
+
+class Pads(torch.nn.Module):
+    def forward(self, x, more):
+        return torch.nn.functional.pad(x, (0, more[0]))
+
+
+def test_a_collection_names_an_int_by_the_wrapper_that_torch_documents():
+    """The fault: `dynamic_shapes gives DimHint(DYNAMIC) for k, which has no sizes`. Torch takes the wrapped input."""
+    wrapped = torch.utils._pytree.tree_map_only(int, _IntWrapper, (torch.ones(3, 4), [3]))
+    shapes = ShapesCollection()
+    shapes[wrapped[1][0]] = Dim.DYNAMIC
+    torchs = torch.export.export(Pads(), wrapped, dynamic_shapes=shapes).module()
+    program = export(Pads(), wrapped, dynamic_shapes=shapes)
+    assert program.report.status == "proved"
+    for more in (0, 2, 5):
+        x = torch.ones(3, 4)
+        assert program.module()(x, [more]).shape == torchs(x, [more]).shape == (3, 4 + more)

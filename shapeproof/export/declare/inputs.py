@@ -207,6 +207,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     """
     _check_kinds(mod, args, kwargs)
     kwargs = binding.in_order(mod, args, kwargs or {})
+    args, kwargs, dynamic_shapes = binding.collected(mod, args, kwargs, dynamic_shapes)
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
     others = binding.further_inputs(dynamic_shapes) if isinstance(dynamic_shapes, AdditionalInputs) else []
     check_alike(mod, examples, others)

@@ -171,14 +171,33 @@ def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would use the spec as dynamic_shapes
         raise UsageError("invalid @dynamic_spec on the model's forward: expected its sizes as Dims, in dynamic_shapes")
     tree, entries = shapes, dict[str, Any]()
-    try:
-        if isinstance(shapes, torch.export.AdditionalInputs | torch.export.ShapesCollection):
-            tree = shapes.dynamic_shapes(mod, args, kwargs)  # type: ignore[no-untyped-call]
-    except (ValueError, AssertionError, TypeError) as error:
-        raise UsageError(first_line(error)) from None
+    if isinstance(shapes, torch.export.AdditionalInputs):
+        tree = _as_tree(shapes, mod, args, kwargs)
     if tree:
         map_shapes(mod, args, kwargs, tree, entries.__setitem__)
     return DynamicShapes(tree, entries, dims.root_names(entries))
+
+
+def _as_tree(shapes: Any, mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return shapes.dynamic_shapes(mod, args, kwargs)
+    except (ValueError, AssertionError, TypeError) as error:
+        raise UsageError(first_line(error)) from None
+
+
+def collected(
+    mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Return the inputs and dynamic_shapes as a tree, if given as a ShapesCollection: it knows an int by its wrapper.
+
+    Raises:
+        UsageError: the collection names a tensor or an int that is no input.
+    """
+    if not isinstance(shapes, torch.export.ShapesCollection):
+        return args, kwargs, shapes
+    tree = _as_tree(shapes, mod, args, kwargs)
+    plain, named = pytree.tree_map_only(torchs_shapes._IntWrapper, lambda wrapped: wrapped.val, (args, kwargs))
+    return plain, named, tree
 
 
 def rebuild_inputs(
