@@ -14,27 +14,21 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import true_at
-from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.constraints.terms import symbol
-from shapeproof.export.declare.from_seen import Profile, declare_seen, number_seen, symbol_names
+from shapeproof.export.against_seen import Beside, lost_kinds
+from shapeproof.export.declare.from_seen import Profile, declare_seen, number_seen, size_terms
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.declare.sources import Sources, declare_sources
 from shapeproof.export.limits import ATTEMPTS
-from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.report.report import Report
 from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
-from shapeproof.seen.joint import Joint
-from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.relations import Relation, relations
-from shapeproof.seen.text import ENOUGH, all_seen_are
+from shapeproof.seen.text import ENOUGH
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
 
 Verify = Callable[[Inputs], Report]
 
@@ -57,10 +51,8 @@ def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
     if isinstance(dynamic_shapes, Seen):
         inputs, profile = declare_seen(mod, declaring, dynamic_shapes, constraints, where)
         if profile.others:
-            messages = (f"an input that was seen is not served: {each}" for each in profile.others)
-            lost = tuple(Diagnostic(id="seen", message=message) for message in messages)
-            return Report("refuted", lost, inputs=inputs.shapes)
-        return _Profiled(verify, inputs, profile, symbol_names(inputs, profile)).served()
+            return Report("refuted", tuple(lost_kinds(profile.others)), inputs=inputs.shapes)
+        return _Profiled(verify, inputs, profile).served()
     if isinstance(dynamic_shapes, Sources):
         return verify(declare_sources(declaring, dynamic_shapes, constraints, where))
     return verify(declaring(dynamic_shapes, constraints, where))
@@ -68,40 +60,28 @@ def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
 
 @dataclass(frozen=True, slots=True)
 class _Profiled:
-    """A model over its profile: what verifies it, its inputs, and the symbol of each size that varied."""
+    """A model over its profile: what verifies it, and its inputs."""
 
     verify: Verify
     inputs: Inputs
     profile: Profile
-    names: Sequence[str | None]
 
     def served(self) -> Report:
         """Return the report, with the sizes that the program serves."""
         report, needed = self._with_relations(self.verify(self.inputs))
-        report = replace(report, seen=tuple(self._beside(report)))
-        if report.program is None:
+        beside = Beside(self.inputs, self.profile.kind, self.profile.joint)
+        formulas = None if report.program is None else report.program.contract.formulas
+        lost = (each.witness or {} for each in report.diagnostics if each.id == "seen")
+        report = replace(report, seen=beside.sizes(None if formulas is None else Facts(formulas), lost))
+        if report.program is None or formulas is None:
             return report
         number = number_seen(self.profile.joint)
         notes = [f"needed, and true of all {number} inputs seen: {self._text(each.formula)}" for each in needed]
         if report.status == "proved":  # an undecided condition may be refused at run time, whatever the domain says
-            notes.append(self._contained(report))
+            notes.append(beside.known_of_all(formulas, report, "served", alike=self.profile.one_layout))
         told = replace(report, notes=(*report.notes, *notes))
         report.program.report = told
         return told
-
-    def _beside(self, report: Report) -> Iterator[SeenSize]:
-        """The sizes that varied, with the range that the program serves, or with the sizes that it loses."""
-        served = None if report.program is None else Facts(report.program.contract.formulas)
-        for column, name in enumerate(self.names):
-            if name is not None:
-                seen = tuple(sorted({point[column] for point in self.profile.joint.points}))
-                user_name, ends = self.inputs.user_names[name], None
-                if served is not None:
-                    interval = served.range_of(name)
-                    ends = interval.lower, interval.upper
-                witnesses = (each.witness or {} for each in report.diagnostics if each.id == "seen")
-                lost = tuple(witness[user_name] for witness in witnesses if user_name in witness)
-                yield SeenSize(user_name, seen, lost, ends)
 
     def _with_relations(self, report: Report) -> tuple[Report, Sequence[Relation]]:
         """Return the report under one relation, or else the fewest relations found, with which the model is proved."""
@@ -132,8 +112,9 @@ class _Profiled:
         return report, chosen
 
     def _relations(self) -> list[Relation]:
-        """The relations of the sizes that varied, over the symbols of the domain."""
-        return relations(self.profile.joint, [name or "" for name in self.names])  # constant sizes are in no relation
+        """The relations of the sizes that varied, over the symbols of the domain; constant sizes are in none."""
+        terms = size_terms(self.inputs, self.profile.kind).values()
+        return relations(self.profile.joint, [min(term.symbols, default="") for term in terms])
 
     def _may_help(self, chosen: Sequence[Relation], report: Report) -> bool:
         """True if the relations exclude every witness of the report's errors."""
@@ -153,43 +134,3 @@ class _Profiled:
 
     def _text(self, formula: Formula) -> str:
         return format_formula(formula, rename=self.inputs.user_names)
-
-    def _contained(self, report: Report) -> str:
-        """A sentence about whether all seen inputs are served, and how that is known."""
-        joint = self.profile.joint
-        required = () if report.program is None else report.program.contract.formulas
-        facts = Facts([*bounds(joint, self.names), *(each.formula for each in self._relations())])
-        open_ = [self._text(formula) for formula in required if not implied(formula, facts)]
-        return contained(joint, open_, "served") + of_memory(report, alike=self.profile.one_layout)
-
-
-def contained(joint: Joint, open_: Sequence[str], what: str) -> str:
-    """Say of seen inputs what is known of all of them; `open_`: the conditions that are not known to hold."""
-    seen, (_, exact) = number_seen(joint), joint.distinct
-    if not open_:
-        return f"{all_seen_are(seen)} {what}: proved of their bounds and relations"
-    if exact:
-        return f"{all_seen_are(seen)} {what}: each was tried"
-    kept = f"the {len(joint.points)} inputs kept of {seen} seen are {what}"
-    return f"{kept}; of the others it is not known that {', '.join(open_)}"
-
-
-def of_memory(report: Report, *, alike: bool) -> str:
-    """The end of a sentence if the program relies on memory properties that the profile does not keep.
-
-    A profile keeps layouts only.
-    """
-    programs = getattr(report.program, "programs", (report.program,))
-    memories = [each.contract.memory for each in programs if each is not None]
-    known = all(memory.reads <= {STRIDES} and not (memory.writes or memory.state) for memory in memories)
-    if (known and alike) or not any(memory.matters for memory in memories):
-        return ""
-    return "; not of how they lay in memory, on which the model relies"
-
-
-def bounds(joint: Joint, names: Sequence[str | None]) -> Iterator[Formula]:
-    """Yield the bounds of the sizes of seen calls, under these names; None for a size without one."""
-    for name, (low, high) in zip(names, joint.bounds, strict=True):
-        if name is not None:
-            yield f.ge(symbol(name), low)
-            yield f.le(symbol(name), high)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.terms import Term
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
@@ -107,19 +108,16 @@ def _constants(joint: Joint, kind: Kind, example: Sequence[str | None]) -> Itera
 
 
 def _points(inputs: Inputs, profile: Profile) -> list[dict[str, int]]:
-    """Return the kept points, over the symbols of the domain."""
-    names = symbol_names(inputs, profile)
+    """Return the kept points, over the symbols of the domain: each size that varied has one of its own."""
+    terms = size_terms(inputs, profile.kind).values()
     points = (
-        {name: size for name, size in zip(names, point, strict=True) if name} for point in sorted(profile.joint.points)
+        {name: size for term, size in zip(terms, point, strict=True) for name in term.symbols}
+        for point in sorted(profile.joint.points)
     )
     return [point for point in points if point != inputs.example]
 
 
-def symbol_names(inputs: Inputs, profile: Profile) -> list[str | None]:
-    """Return the symbol for each number of a point; None for a constant."""
-    symbols = {
-        leaf.size_name(i): min(term.symbols, default=None)
-        for leaf in inputs.leaves
-        for i, term in enumerate(leaf.terms)
-    }
-    return [symbols[name] for name in size_names(profile.kind)]
+def size_terms(inputs: Inputs, kind: Kind) -> dict[str, Term]:
+    """Return the declared term of each number of a point, by the name of the size."""
+    terms = {leaf.source: leaf.terms for leaf in inputs.leaves}
+    return {name: term for slot in kind for name, term in zip(slot.sizes, terms[slot.source], strict=True)}
