@@ -83,14 +83,6 @@ class Entry(NamedTuple):
     put: Callable[[Any], None] | None
 
 
-class Namespace(NamedTuple):
-    """Values that are read by name or index. `whole`: a further name or index matters, too."""
-
-    held: Any
-    keys: tuple[Any, ...]
-    whole: bool
-
-
 class Reach:
     """What the code of a model can read.
 
@@ -99,6 +91,12 @@ class Reach:
         looks: by the same paths, what programs depend on: the text of a plain value, the kind and size of a container,
             the identity of a tensor. A parameter or buffer of the model looks like another of its kind and sizes.
         unreadable: the paths of values whose state cannot be read.
+        named: the holders of values that are read by name or index, by their identity, with these names.
+        containers: the iterables whose values are read in order.
+        fields: the slots and cells that are read: a getter and its owner.
+        sized: the containers in which a further name or index matters.
+        contents: what is compared by value: each function gives the value now.
+        absent: the global names that are read and do not exist, with their scopes.
 
     >>> layer = torch.nn.Module()
     >>> layer.scales = [1.0, 2.0]
@@ -113,12 +111,12 @@ class Reach:
         self.unreadable: list[str] = []
         self.modules: list[torch.nn.Module] = []
         self.tensors: list[torch.Tensor] = []
-        self.namespaces: list[Namespace] = []
-        self.containers: list[tuple[Any, ...]] = []
+        self.named: dict[int, tuple[Any, list[Any]]] = {}
+        self.containers: list[Any] = []
         self.fields: list[tuple[Callable[[Any], Any], Any]] = []
+        self.sized: list[Any] = []
+        self.contents: list[Callable[[], Any]] = []
         self.absent: list[tuple[dict[str, Any], str]] = []
-        self.memory: list[Any] = []
-        self.numbers: list[torch.Tensor] = []
         self._constants: list[tuple[str, torch.Tensor]] = []
         self._registered = {id(held) for each in model.modules() for held in registered(each)}
         self._shareable: set[str] = set()
@@ -145,6 +143,11 @@ class Reach:
 
     def _push(self, path: str, value: Any, holder: str, put: Callable[[Any], None] | None = None) -> None:
         self._pending.append((path, Entry(value, holder, put)))
+
+    def _read(self, held: Any, keys: Collection[Any], *, whole: bool = True) -> None:
+        """Have values compared that are read by name or index; `whole`: a further name or index matters, too."""
+        self.named.setdefault(id(held), (held, []))[1].extend(keys)
+        self.sized += [held] if whole else []
 
     def _look(self, path: str, value: Any) -> Any:
         kind: Any = type(value)
@@ -209,10 +212,10 @@ class Reach:
     def _compare(self, value: Any, keys: Sequence[Any], paths: Sequence[str], read: tuple[Any, ...]) -> None:
         """Have the items of a container compared: all in order, or else those that are not ignored."""
         if self._ignored.isdisjoint(paths):
-            self.containers.append(read)
+            self.containers += read
+            self.sized.append(value)
         else:
-            kept = tuple(key for key, path in zip(keys, paths, strict=True) if path not in self._ignored)
-            self.namespaces.append(Namespace(value, kept, whole=True))
+            self._read(value, [key for key, path in zip(keys, paths, strict=True) if path not in self._ignored])
 
     def _memory(self, path: str, value: Any, base: Any) -> Any:
         """Take the bytes of an array or a NumPy number; of other values in C, the text if they are hashed by value."""
@@ -225,7 +228,7 @@ class Reach:
         if held.nbytes > MOST_BYTES or "O" in held.format:
             self.unreadable.append(path)
             return None
-        self.memory.append(value)
+        self.contents.append(functools.partial(bytes_of, value))
         return bytes_of(value)
 
     def _attributes(self, path: str, value: Any, kind: type) -> Any:
@@ -253,8 +256,7 @@ class Reach:
         own = [name for name in names if name not in skipped]
         for name in own:
             self._push(f"{path}.{name}", names[name], path, functools.partial(operator.setitem, names, name))
-        kept = tuple(name for name in own if f"{path}.{name}" not in self._ignored)
-        self.namespaces.append(Namespace(names, kept, whole=True))
+        self._read(names, [name for name in own if f"{path}.{name}" not in self._ignored])
         return frozenset(own)
 
     def _field(self, path: str, name: str, member: Any, value: Any) -> bool:
@@ -281,7 +283,7 @@ class Reach:
         if not dense or value.is_meta or value.numel() != 1:
             self._constants += [(path, value)] if dense and not value.is_meta else []
             return id(value), named
-        self.numbers.append(value)
+        self.contents.append(functools.partial(number_of, value))
         return id(value), named, number_of(value)
 
     def _hold_constants(self) -> None:
@@ -290,7 +292,7 @@ class Reach:
             if value.nbytes > MOST_BYTES:
                 self.unreadable.append(path)
             else:
-                self.numbers.append(value)
+                self.contents.append(functools.partial(number_of, value))
                 self.looks[path] = *self.looks[path], number_of(value)
 
     def _class(self, path: str, value: type) -> Any:
@@ -303,7 +305,7 @@ class Reach:
         users = _is_users_module(value.__module__)
         for name in names:
             self._member(f"{path}.{name}", value, name, users=users)
-        self.namespaces.append(Namespace(vars(value), tuple(names), whole=True))
+        self._read(vars(value), names)
         return id(value), frozenset(names)
 
     def _member(self, path: str, cls: type, name: str, *, users: bool) -> None:
@@ -339,10 +341,11 @@ class Reach:
             return
         self._globals.add((id(scope), name))
         if name in scope:
-            self.namespaces.append(Namespace(scope, (name,), whole=False))
+            self._read(scope, [name], whole=False)
             self._push(path, scope[name], str(scope.get("__name__")), functools.partial(operator.setitem, scope, name))
         else:
             self.absent.append((scope, name))
+            self.contents.append(functools.partial(operator.contains, scope, name))
 
     def _import(self, scope: dict[str, Any], level: int, name: str) -> None:
         """Take a module that a function imports when it runs."""
