@@ -6,7 +6,6 @@ inputs.py      the requirements on one flat input
 sizes.py       symbols read off sizes, and checked against formulas
 structure.py   how a call nests the flat inputs
 fast.py        the whole check as one generated function
-nearest.py     the nearest accepted value of a symbol
 outside.py     the error for inputs that are not accepted
 saved.py       contracts to JSON and back
 archives.py    the contract inside the file of a saved program

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,6 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges
 from shapeproof.contract.fast import accepting
 from shapeproof.contract.inputs import ConstantInput, Input, TensorInput
-from shapeproof.contract.nearest import nearest_value
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.contract.sizes import SizeGuard, size_of
 from shapeproof.wording import values_text
@@ -132,3 +132,32 @@ class Holder:
             for index, term in enumerate(declared.sizes)
             if (size := evaluate(term, symbols)) != size_of(values[leaf], index)
         }
+
+
+MOST_CANDIDATES = 4096
+"""How many values are tried: more than any multiple that users declare."""
+
+
+def nearest_value(given: int, bounds: Interval, accepted: Callable[[int], bool]) -> int | None:
+    """Return the accepted value nearest to the given one, the smaller of two equally near; None if none was found.
+
+    The contract tests each candidate. Candidates start at the bounds, so that a value far outside takes no longer.
+
+    >>> nearest_value(37, Interval(2, 64), lambda size: size % 8 == 0)
+    40
+    >>> nearest_value(1000, Interval(2, 64), lambda size: size % 8 == 0)
+    64
+    """
+    candidates = itertools.islice(_outwards(given, bounds), MOST_CANDIDATES)
+    return next((size for size in candidates if accepted(size)), None)
+
+
+def _outwards(given: int, bounds: Interval) -> Iterator[int]:
+    """The values within bounds, the nearest first."""
+    below = 0 if bounds.lower is None else bounds.lower - given
+    above = 0 if bounds.upper is None else given - bounds.upper
+    for distance in itertools.count(max(0, below, above)):
+        near = [value for value in dict.fromkeys((given - distance, given + distance)) if value in bounds]
+        if not near:
+            return
+        yield from near

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.ci.locked.contracts import lost
-from shapeproof.ci.locked.sizes import Lost
+from shapeproof.ci.locked.contracts import Lost, lost
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.contract import Contract

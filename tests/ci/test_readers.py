@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from shapeproof.ci.jobs import Accepted, Answer, Job, Result
-from shapeproof.ci.locked.contracts import lost
+from shapeproof.ci.locked.contracts import Lost, lost
 from shapeproof.ci.locked.lock import NAME, read_lock
-from shapeproof.ci.locked.sizes import Lost
 from shapeproof.ci.process.digests import digest
 from shapeproof.ci.running.cache import FOLDER, recalled, remember
 from shapeproof.ci.specs.spec import load_spec

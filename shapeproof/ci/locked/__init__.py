@@ -3,5 +3,4 @@
 lock.py        the lock file
 narrowing.py   the smallest input that is no longer accepted
 contracts.py   is there an input that one contract accepts and another refuses?
-sizes.py       the same of sizes alone, by the solver
 """

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.locked.contracts import lost
+from shapeproof.ci.locked.contracts import Lost, lost
 from shapeproof.ci.locked.lock import Locked, locked
-from shapeproof.ci.locked.sizes import Lost
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula
