@@ -8,6 +8,5 @@ subjects.py     imports and calls the target
 tracebacks.py   the user's frames of an exception or crash
 spec_help.py    help in the words of the spec
 recorder.py     what the process has read: the inputs of the verdict
-opened.py       files that are opened without an audit event
 digests.py      digests of content
 """

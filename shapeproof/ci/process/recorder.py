@@ -7,12 +7,14 @@ the model is checked again. One gap: files that an extension module reads outsid
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import glob
 import importlib.util
 import os
 import re
 import resource
+import struct
 import sys
 import threading
 from collections.abc import Callable, ItemsView, Iterator
@@ -21,7 +23,6 @@ from types import FrameType
 from typing import Any, ClassVar
 
 from shapeproof.ci.process.digests import FOLDER, INSTALLED, SITE, SPECIAL, digest
-from shapeproof.ci.process.opened import Opened
 from shapeproof.ci.process.processes import TOKEN
 
 _OUTSIDE = re.compile(
@@ -33,6 +34,8 @@ _NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 """Opened with one of these flags, a file tells the process nothing."""
 _ON_BEHALF = re.compile(rf"<frozen|{re.escape(__file__)}|{re.escape(os.path.dirname(os.__file__))}/(?!\w+-packages/)")
 """Files whose code asks on behalf of its caller: this one, and the standard library."""
+_OPEN, _OVERFLOW, _FOLDER, _HEAD = 0x20, 0x4000, 0x40000000, struct.Struct("iIII")
+"""Of inotify: what to report, the marks of lost reports and of a folder, and the head of a report."""
 _LIBRARIES = (*INSTALLED, f"{Path(__file__).absolute().parents[2]}/")
 
 
@@ -49,7 +52,7 @@ class Recorder:
         """The digest of each dependency at the time when it was first read."""
         self._doubtful = False
         self._own = threading.local()  # says whether a thread is reading for the recorder itself
-        self._opened = Opened(os.getcwd())
+        self._opened = _Opened(os.getcwd())
         links = (path for folder in SITE for path in glob.glob(f"{glob.escape(folder)}/*.pth"))
         for key in ("python", *links, *_imported()):
             self._note(key)
@@ -119,6 +122,46 @@ class Recorder:
             finally:  # the user's code may have come to the limit of recursion
                 self._own.reads = False
         return self._read.get(key, "")
+
+
+class _Opened:
+    """Names the data files below a folder that any code opens from now on: an extension module raises no audit event.
+
+    Linux reports opens by all processes: perhaps too many files, not too few. Elsewhere none are named. Hidden folders
+    and environments are left out.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._folders: dict[int, str] = {}
+        if sys.platform == "linux":
+            libc = ctypes.CDLL(None)
+            self._queue = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+            for folder in _folders(root):
+                self._folders[libc.inotify_add_watch(self._queue, os.fsencode(folder), _OPEN)] = folder
+
+    def paths(self) -> Iterator[str]:
+        """Yield the paths. Raises an OSError if some may be missing."""
+        try:
+            data = memoryview(os.read(self._queue, 2**24) if self._folders else b"")  # longer than the queue
+        except BlockingIOError:  # there is no report
+            return
+        while data:
+            number, mask, _, length = _HEAD.unpack_from(data)
+            name = os.fsdecode(bytes(data[_HEAD.size :][:length]).rstrip(b"\0"))
+            data = data[_HEAD.size + length :]
+            if mask & _OVERFLOW or -1 in self._folders:  # a folder could not be watched
+                raise OSError
+            if not mask & _FOLDER and not name.endswith((".py", ".pyc")):  # Python reports these itself
+                yield os.path.join(self._folders[number], name)
+
+
+def _folders(root: str) -> Iterator[str]:
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if not name.startswith((".", "__pycache__", "node_modules"))]
+        if "pyvenv.cfg" in files:
+            inner.clear()
+        else:
+            yield folder
 
 
 class _Variables(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - `os.environ` is one, and must stay one
