@@ -7,9 +7,9 @@ all ranks have the same result without a leader. `export` itself never calls thi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import time
 from collections.abc import Iterable
 from datetime import timedelta
 from importlib.metadata import version
@@ -99,14 +99,10 @@ def exchanged(  # noqa: PLR0913, PLR0917 - who writes what, and where
     turn = store.add(f"turn of {me}", 1)
     keys = {rank: f"{turn} by {rank}" for rank in sorted(ranks)}
     store.set(keys[me], text)
-    end = time.monotonic() + timeout.total_seconds()
-    while absent := [rank for rank, key in keys.items() if not store.check([key])]:
-        if time.monotonic() > end:
-            who = f"rank {absent[0]}" if len(absent) == 1 else f"ranks {', '.join(map(str, absent))}"
-            raise UsageError(f"{who} did not come to {what} in {timeout.total_seconds():g} s")
-        time.sleep(_PAUSE)
+    with contextlib.suppress(RuntimeError):  # the time is up
+        store.wait(list(keys.values()), timeout)
+    absent = [rank for rank, key in keys.items() if not store.check([key])]
+    if absent:
+        who = f"rank {absent[0]}" if len(absent) == 1 else f"ranks {', '.join(map(str, absent))}"
+        raise UsageError(f"{who} did not come to {what} in {timeout.total_seconds():g} s")
     return {rank: str(store.get(key), "utf-8") for rank, key in keys.items()}
-
-
-_PAUSE = 0.02
-"""Seconds between two looks at the store."""
