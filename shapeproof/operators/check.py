@@ -122,7 +122,7 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
         raise
     except Exception as error:
         raise UsageError(f"the fake kernel of {operator.name()} cannot be run: {with_kind(error)}") from error
-    report = functools.partial(OperatorReport, operator.name(), compared=sum(alone.trusted.values()), alone=alone)
+    report = functools.partial(OperatorReport, operator.name(), compared=sum(alone.trusted.values()))
     if alone.status != "proved" or not isinstance(alone.program, Regions):
         wrong = _refused(operator, inputs, alone)
         ours = inspect.getfile(Calling)  # no line of the user's

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export.report.render import diagnostic_text, sized
-from shapeproof.export.report.report import Report
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,6 @@ class OperatorReport:
         results: dtype and sizes of each result according to the fake, over the declared sizes; one text per region.
         compared: the number of inputs at which the operator was run and compared with its fake.
         notes: why a verdict is not stronger.
-        alone: the report on a model that only calls the operator.
     """
 
     operator: str
@@ -31,7 +29,6 @@ class OperatorReport:
     results: tuple[str, ...] = ()
     compared: int = 0
     notes: tuple[str, ...] = ()
-    alone: Report | None = field(default=None, repr=False, compare=False)
 
     @property
     def passed(self) -> bool:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import ConstraintViolation, Regions, Report, VerifiedProgram, check
+from shapeproof.export.declare.inputs import declare
 from shapeproof.export.shim.inputs import binding
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call, Kind, read_call, size_names
@@ -131,9 +131,13 @@ class Exporter:
         if varied and not learned.split:
             yield lambda: self._all_seen(args, kwargs, learned, constraints)
         if varied:
-            shapes = binding.map_shapes(self._model, args, kwargs, None, _entries(self._model, args, kwargs, varied))
-            yield lambda: self._check(args, kwargs, shapes, constraints)
+            yield lambda: self._check(args, kwargs, self._automatic(args, kwargs, varied), constraints)
         yield lambda: self._check(args, kwargs, None, ())
+
+    def _automatic(self, args: Args, kwargs: dict[str, Any], varied: Collection[str]) -> Any:
+        """Return dynamic_shapes with Dim.AUTO for each size that varied."""
+        plain = declare(self._model, args, kwargs, None)
+        return plain.automatic(lambda leaf, index: leaf.size_name(index) in varied)
 
     def _all_seen(self, args: Args, kwargs: dict[str, Any], learned: Learned, constraints: Sequence[str]) -> Report:
         report = self._check(args, kwargs, learned.seen, constraints)
@@ -179,18 +183,3 @@ def spans(seen: Seen, kind: Kind) -> dict[str, tuple[int, int]]:
         return {}
     ends = zip(size_names(kind), joint.bounds, strict=True)
     return {name: (low, high) for name, (low, high) in ends if low < high}
-
-
-def _entries(
-    model: torch.nn.Module, args: Args, kwargs: dict[str, Any], varied: Mapping[str, Any]
-) -> Callable[[str, Any], Any]:
-    """Return a function that gives Dim.AUTO for each size that varied, by torch's source names."""
-    leaves = {source: (name, value) for source, name, value in binding.name_leaves(model, args, kwargs)}
-
-    def entry(source: str, _: Any) -> Any:
-        name, value = leaves[source]
-        if isinstance(value, torch.Tensor):
-            return {dim: Dim.AUTO for dim in range(value.dim()) if f"{name}.shape[{dim}]" in varied} or None
-        return Dim.AUTO if name in varied else None
-
-    return entry

@@ -18,7 +18,7 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.contract.sizes import plainly, readings
 from shapeproof.export.shim.inputs.binding import name_leaves
 from shapeproof.seen import Seen
-from shapeproof.seen.calls import Kind
+from shapeproof.seen.calls import Call, size_names
 from shapeproof.serve.attempts import spans
 from shapeproof.serve.calling.calls import Request
 from shapeproof.serve.calling.state import MODES
@@ -92,25 +92,18 @@ class Miss:
 
 
 def explained(  # noqa: PLR0913, PLR0917 - what is known of a call
-    model: torch.nn.Module, request: Request, kind: Kind, seen: Seen, programs: Sequence[Program], said: str
+    model: torch.nn.Module, request: Request, call: Call, seen: Seen, programs: Sequence[Program], said: str
 ) -> Miss:
     """The miss of a call that none of these programs serves."""
     named = [(name, value) for _, name, value in name_leaves(model, request.args, request.kwargs)]
-    sizes = {name: size for name, value in named for name, size in _sizes(name, value)}
+    sizes = dict(zip(size_names(call.kind), call.point, strict=True))
     reasons = tuple(_reason(each, request, [name for name, _ in named]) for each in programs)
     miss = Miss(sizes, reasons, "traced", said)
     if not miss.about_sizes:
         return miss
     ranks = [(name, value.dim() if isinstance(value, torch.Tensor) else -1) for name, value in named]
     branches = any(reason.line is not None for reason in reasons)
-    return replace(miss, declare=declaration(ranks, spans(seen, kind), branches=branches))
-
-
-def _sizes(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    if isinstance(value, torch.Tensor):
-        yield from ((f"{name}.shape[{dim}]", size) for dim, size in enumerate(value.shape))
-    elif type(value) is int:
-        yield name, value
+    return replace(miss, declare=declaration(ranks, spans(seen, call.kind), branches=branches))
 
 
 def _reason(program: Program, request: Request, names: Sequence[str]) -> Reason:

@@ -245,7 +245,7 @@ class Served:
         learned.seen.add_call(call)
         said = self._reluctance(request, learned)
         tried = self._otherwise == "trace"
-        miss = explained(self.model, request, call.kind, learned.seen, self.programs, said if tried else "")
+        miss = explained(self.model, request, call, learned.seen, self.programs, said if tried else "")
         if said:
             self._refused(miss, request.identity)
             return None

@@ -132,15 +132,8 @@ def _inputs(job: Job) -> tuple[dict[str, Any], tuple[str, ...]]:
         name: TensorSpec(getattr(torch, given.dtype), tuple(_torch_size(size, dims) for size in given.dims))
         for name, given in declared.items()
     }
-    used = {parse_size(size).name for given in declared.values() for size in given.dims if isinstance(size, str)}
-    bounds = {"min", "max"}  # which torch's Dim has, too
-    demanded = [
-        text
-        for name, dim in job.dims.items()
-        if name in used
-        for key, text in conditions(name, dim)
-        if key not in bounds
-    ]
+    stated = ((key, text) for name, dim in job.dims.items() for key, text in conditions(name, dim))
+    demanded = [text for key, text in stated if key not in {"min", "max"}]  # which torch's Dim has, too
     return inputs, (*demanded, *job.relations)
 
 

@@ -126,17 +126,6 @@ class Buckets:
             return self._least
         return (self.corners[index - 1][0] + 1,)
 
-    def on(self, program: VerifiedProgram) -> Buckets:
-        """Return the same buckets for inputs of a program; the program is checked against padding (see `padding`).
-
-        Args:
-            program: the program, its dims of these names.
-
-        Raises:
-            UsageError: the program has no such dim, does not take a bucket, or padding changes what it gives.
-        """
-        return replace(self, _padding=padding_of(program, self.names, self.corners, self._least))
-
     @property
     def padding(self) -> Padding:
         """Whether the program may be padded, and how that is known.
@@ -145,7 +134,7 @@ class Buckets:
             UsageError: the buckets belong to no program.
         """
         if self._padding is None:
-            raise UsageError("these buckets belong to no program: plan them from a program, or call .on(program)")
+            raise UsageError("these buckets belong to no program: plan them from a program")
         return self._padding
 
     def pad(
@@ -211,7 +200,9 @@ def buckets(
     costs = _costs(sizes, cost)
     plan = _one(sizes, costs, at_most, ratio) if len(sizes.names) == 1 else _several(sizes, costs, at_most, ratio)
     found = _counted(sizes, costs, plan, ratio)
-    return found.on(domain) if isinstance(domain, VerifiedProgram) else found
+    if not isinstance(domain, VerifiedProgram):
+        return found
+    return replace(found, _padding=padding_of(domain, found.names, found.corners, found._least))  # noqa: SLF001 - this module's own
 
 
 def _wanted(at_most: Any, waste: Any) -> Fraction | None:
