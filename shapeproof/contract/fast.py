@@ -7,6 +7,7 @@ numbers and names generated here.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,6 @@ from shapeproof.contract.inputs import (
     ConstantInput,
     Input,
     IntInput,
-    Remembered,
     TensorInput,
     dtype_name,
     is_torchs,
@@ -23,10 +23,12 @@ from shapeproof.contract.inputs import (
 )
 from shapeproof.contract.sizes import SizeGuard
 
+_remembered = functools.lru_cache(maxsize=256)
+
 
 def accepting(inputs: Sequence[Input], guard: SizeGuard) -> Callable[[Sequence[Any]], bool]:
     """Return the generated function."""
-    names: dict[str, Any] = {"torchs": Remembered(is_torchs), "same": same_constant, "holds": guard.holds}
+    names: dict[str, Any] = {"torchs": _remembered(is_torchs), "same": same_constant, "holds": guard.holds}
     values = "".join(f"a{index}, " for index in range(len(inputs)))
     lines = [f"{values}= given"] if inputs else []
     for index, declared in enumerate(inputs):
@@ -52,8 +54,8 @@ def _lines(index: int, declared: Input, names: dict[str, Any]) -> list[str]:
             names[f"layout{index}"] = _called(declared.layout)
             fixed = [(dim, term.constant_value) for dim, term in enumerate(declared.sizes) if term.is_constant]
             return [
-                f"if not dtype{index}[{value}.dtype]: return False",
-                f"if torchs[type({value})] and not (device{index}[{value}.device] and layout{index}[{value}.layout]):",
+                f"if not dtype{index}({value}.dtype): return False",
+                f"if torchs(type({value})) and not (device{index}({value}.device) and layout{index}({value}.layout)):",
                 "    return False",
                 f"s{index} = {value}.shape",
                 f"if len(s{index}) != {len(declared.sizes)}: return False",
@@ -68,9 +70,9 @@ def _lines(index: int, declared: Input, names: dict[str, Any]) -> list[str]:
             return []
 
 
-def _called(name: str) -> Remembered:
+def _called(name: str) -> Callable[[Any], bool]:
     """Return a memoised test for a dtype, device or layout of this name."""
-    return Remembered(lambda value: dtype_name(value) == name)
+    return _remembered(lambda value: dtype_name(value) == name)
 
 
 def _size_text(declared: Input, leaf: int, index: int) -> str:

@@ -7,7 +7,6 @@ checked. Device and layout are checked for torch's tensors only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -162,19 +161,3 @@ def dtype_name(dtype: Any) -> str:
 def is_torchs(kind: type) -> bool:
     """True if the class is `torch.Tensor` or derived from it."""
     return any(base.__name__ == "Tensor" and base.__module__ == "torch" for base in kind.__mro__)
-
-
-class Remembered(dict[Any, bool]):
-    """A memoised predicate with at most `MOST` entries."""
-
-    MOST = 256
-
-    def __init__(self, predicate: Callable[[Any], bool]) -> None:
-        super().__init__()
-        self._predicate = predicate
-
-    def __missing__(self, key: Any) -> bool:
-        if len(self) >= self.MOST:
-            self.clear()
-        self[key] = answer = self._predicate(key)
-        return answer

@@ -7,7 +7,7 @@ size is a requirement on the symbols that were read. Inputs may be tensors of an
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,33 +65,6 @@ def plainly(target: Callable[..., Any], *args: Any) -> Any:
     return target(*args)
 
 
-@dataclass(frozen=True)
-class Relation:
-    """An input size that is a function of the symbols: size `index` of flat input `leaf`, and the equation for it."""
-
-    name: str
-    leaf: int
-    index: int
-    formula: Formula
-
-
-def relations(sizes: Sequence[Sequence[Term]]) -> list[Relation]:
-    """Return the sizes that are neither constants nor the reading of a symbol.
-
-    >>> n = t.symbol("n")
-    >>> [(each.name, str(each.formula)) for each in relations([[n, t.constant(4)], [2 * n]])]
-    [('#1.0', '`#1.0` == 2*n')]
-    """
-    read = {(place.leaf, place.index) for place in readings(sizes).values() if place.is_plain}
-    found = []
-    for leaf, terms in enumerate(sizes):
-        for index, term in enumerate(terms):
-            if not term.is_constant and (leaf, index) not in read:
-                name = f"#{leaf}.{index}"
-                found.append(Relation(name, leaf, index, f.eq(t.symbol(name), term)))
-    return found
-
-
 class SizeGuard:
     """Checks sizes against the domain with one compiled function.
 
@@ -118,15 +91,17 @@ class SizeGuard:
         names: Mapping[str, str],
         size_name: Callable[[int, int], str],
     ) -> None:
-        related = relations(sizes)
-        self.places = [*readings(sizes).items(), *((each.name, Reading(each.leaf, each.index)) for each in related)]
+        read = readings(sizes)
+        further = _further(sizes, {(place.leaf, place.index) for place in read.values() if place.is_plain})
+        self.places = [*read.items(), *((name, place) for name, (place, _) in further.items())]
         known = {name for name, _ in self.places}
         kept = [each for each in formulas if each.symbols <= known and has_meaning(each)]
         self.left = [each for each in formulas if each not in kept]
         self.domain = kept
-        self.formulas = [*(each.formula for each in related), *kept]
-        self._declared = declared | {each.formula for each in related}
-        self.names = {**names, **{each.name: size_name(each.leaf, each.index) for each in related}}
+        equations = [formula for _, formula in further.values()]
+        self.formulas = [*equations, *kept]
+        self._declared = declared.union(equations)
+        self.names = {**names, **{name: size_name(place.leaf, place.index) for name, (place, _) in further.items()}}
         self.size_name = size_name
         self.holds = compiled(self.formulas, [name for name, _ in self.places])
 
@@ -151,6 +126,16 @@ class SizeGuard:
         shown |= {self.names.get(name, name): point[name] for name in sorted(formula.symbols)}
         because = "declared" if formula in self._declared else "required"
         return refusal(shown, format_formula(formula, rename=self.names), because)
+
+
+def _further(sizes: Sequence[Sequence[Term]], read: Collection[tuple[int, int]]) -> dict[str, tuple[Reading, Formula]]:
+    """Return the sizes that are neither constants nor read for a symbol, by a name, each with the equation for it."""
+    return {
+        (name := f"#{leaf}.{index}"): (Reading(leaf, index), f.eq(t.symbol(name), term))
+        for leaf, terms in enumerate(sizes)
+        for index, term in enumerate(terms)
+        if not term.is_constant and (leaf, index) not in read
+    }
 
 
 def size_of(value: Any, index: int) -> Any:
