@@ -13,7 +13,7 @@ import sarif_pydantic
 
 from shapeproof.ci.jobs import Accepted, Outcome, Result, checks_of
 from shapeproof.ci.locked.lock import NAME, locked, read_lock, write_lock
-from shapeproof.ci.locked.narrowing import Compared, Narrowing, narrowing
+from shapeproof.ci.locked.narrowing import narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
@@ -180,7 +180,7 @@ def test_the_line_of_the_spec_that_narrowed_it(outcome, case):
     edits, result, message, line = NARROWER[case]
     before = locked(outcome())
     found = narrowing(before, outcome(result, edits=edits))
-    assert (found.message, found.file.name, found.line) == (message, "shapeproof.toml", line)
+    assert (found.message, Path(found.file).name, found.line) == (message, "shapeproof.toml", line)
 
 
 def test_the_line_of_the_model_that_narrowed_it(outcome):
@@ -188,7 +188,7 @@ def test_the_line_of_the_model_that_narrowed_it(outcome):
     note = "inferred and enforced at run time: x.shape[0] % 4 == 0, asked for at nets.py:7"
     before = locked(outcome())
     found = narrowing(before, outcome(proved(*DOMAIN, "x.shape[0] % 4 == 0", notes=(note,))))
-    assert (found.file.name, found.line) == ("nets.py", 7)
+    assert (Path(found.file).name, found.line) == ("nets.py", 7)
 
 
 def test_what_is_wider_is_no_narrowing(outcome):
@@ -205,14 +205,14 @@ def test_other_inputs_are_a_narrowing(outcome):
     ]:
         other = dataclasses.replace(PROVED, contract=accepts(*inputs, domain=DOMAIN))
         found = narrowing(before, outcome(other))
-        assert (found.message, found.kind, found.sizes) == (message, "narrowed", None)
+        assert (found.message, found.id, found.witness) == (message, "narrowed", None)
 
 
 def test_a_new_check_on_data_may_refuse(outcome):
     checking = PROVED.contract.shipped.with_unchecked("k >= 2, which the program checks on its data")
     after = dataclasses.replace(PROVED, contract=dataclasses.replace(PROVED.contract, shipped=checking))
     found = narrowing(locked(outcome()), outcome(after))
-    assert (found.message, found.kind) == (
+    assert (found.message, found.id) == (
         "it may refuse what it accepted: k >= 2, which the program checks on its data (this is new)",
         "undecided",
     )
@@ -223,14 +223,14 @@ def test_a_refutation_is_a_narrowing_and_no_verdict_is_not_known(outcome):
     before = locked(outcome())
     diagnostic = Diagnostic("divides", "must be even", file="nets.py", line=7, witness={"x.shape[0]": 1})
     found = narrowing(before, outcome(Result("refuted", "", (diagnostic,))))
-    assert (found.message, str(found.file), found.line, found.kind) == (
+    assert (found.message, str(found.file), found.line, found.id) == (
         "it is refuted now, at x.shape[0] = 1: must be even",
         "nets.py",
         7,
         "narrowed",
     )
-    assert narrowing(before, outcome(Result("vacuous", ""))).kind == "narrowed"
-    assert narrowing(before, outcome(Result(None, "crashed"))).kind == "no verdict"
+    assert narrowing(before, outcome(Result("vacuous", ""))).id == "narrowed"
+    assert narrowing(before, outcome(Result(None, "crashed"))).id == "no-verdict"
 
 
 def test_what_cannot_be_decided_is_no_pass(outcome):
@@ -256,9 +256,12 @@ def run(folder, *command):
 
 
 COMPARED = [
-    Compared("kept", None),
-    Compared("net", Narrowing("x.shape[0] = 18 is lost", Path("shapeproof.toml"), 3, sizes={"x.shape[0]": 18})),
-    Compared("open", Narrowing("it could not be decided", Path("shapeproof.toml"), 6, "undecided")),
+    ("kept", None),
+    (
+        "net",
+        Diagnostic("narrowed", "x.shape[0] = 18 is lost", file="shapeproof.toml", line=3, witness={"x.shape[0]": 18}),
+    ),
+    ("open", Diagnostic("undecided", "it could not be decided", file="shapeproof.toml", line=6)),
 ]
 
 

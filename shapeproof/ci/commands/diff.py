@@ -11,18 +11,19 @@ import typer
 from shapeproof.ci.commands.check import Options, Specs, checked, interrupted, matches, spread
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import NAME, Locked, read_lock
-from shapeproof.ci.locked.narrowing import Compared, Narrowing, narrowing
-from shapeproof.ci.render.narrowings import DiffFormat, render_diff
+from shapeproof.ci.locked.narrowing import narrowing
+from shapeproof.ci.render.narrowings import Compared, DiffFormat, render_diff
 from shapeproof.ci.running.run import Interrupted
 from shapeproof.ci.specs.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, show
+from shapeproof.constraints.records.diagnostics import Diagnostic
 
 EXAMPLES = """\b
 Examples:
   shapeproof diff --model 'decoder*'
   shapeproof diff --cached --format github"""
 
-_STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["undecided"]}
+_STATUS = {"narrowed": 1, "no-verdict": NO_VERDICT, "undecided": EXIT_STATUS["undecided"]}
 """The exit status of each kind of narrowing, worst first."""
 
 
@@ -48,7 +49,7 @@ def diff(
     found = list(_compared(locks, outcomes))
     new = [check.name for check in (each.check for each in outcomes) if check.name not in locks[check.job.root]]
     show(render_diff(found, new, form), commands=form is DiffFormat.GITHUB)
-    kinds = {each.narrowing.kind for each in found if each.narrowing}
+    kinds = {lost.id for _, lost in found if lost}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 
 
@@ -61,5 +62,5 @@ def _compared(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outc
     for root, lock in locks.items():
         for name, before in lock.items():
             outcome = here.get((root, name))
-            gone = Narrowing("it is locked, but in no spec any more", Path(root, NAME), 1)
-            yield Compared(name, narrowing(before, outcome) if outcome else gone)
+            gone = Diagnostic("narrowed", "it is locked, but in no spec any more", file=str(Path(root, NAME)), line=1)
+            yield name, narrowing(before, outcome) if outcome else gone

@@ -23,15 +23,13 @@ def annotated(found: Sequence[Remark], shown: str) -> str:
 
 
 def _command(remark: Remark) -> str:
-    level = "notice" if remark.severity == "note" else remark.severity
-    fields = {
-        "file": in_repository(remark.file),
-        "line": str(remark.line),
-        "title": f"shapeproof: {remark.model}: {remark.id}",
-    }
+    model, found = remark
+    level = "notice" if found.severity == "note" else found.severity
+    title = f"shapeproof: {model}: {found.id}"
+    fields = {"file": in_repository(found.file or ""), "line": str(found.line), "title": title}
     shown_fields = ",".join(f"{name}={_escape(_escape_data(plain_line(value)))}" for name, value in fields.items())
-    more = f"\n{page_command(remark.id)}" if remark.id in pages() else ""
-    return f"::{level} {shown_fields}::{_escape_data(plain(remark.message + more))}"
+    more = f"\n{page_command(found.id)}" if found.id in pages() else ""
+    return f"::{level} {shown_fields}::{_escape_data(plain(found.message + more))}"
 
 
 def _escape_data(value: str) -> str:

@@ -25,7 +25,7 @@ def render(outcomes: Sequence[Outcome]) -> str:
 def log(found: Sequence[Remark]) -> str:
     """Return remarks as a log with one run."""
     known = pages()
-    rules = [_rule(name, known.get(name)) for name in sorted({remark.id for remark in found})]
+    rules = [_rule(name, known.get(name)) for name in sorted({each.id for _, each in found})]
     driver = {"name": "shapeproof", "version": shapeproof.__version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": list(map(_result, found))}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
@@ -44,18 +44,19 @@ def _rule(name: str, page: str | None) -> dict[str, Any]:
 
 
 def _result(remark: Remark) -> dict[str, Any]:
-    same_on_any_line = sha256(json.dumps([remark.model, remark.id, remark.message]))
-    place = {"artifactLocation": {"uri": _uri(remark.file)}, "region": {"startLine": remark.line}}
+    model, found = remark
+    same_on_any_line = sha256(json.dumps([model, found.id, found.message]))
+    place = {"artifactLocation": {"uri": _uri(found.file or "")}, "region": {"startLine": found.line}}
     return {
-        "ruleId": remark.id,
-        "level": remark.severity,
-        "message": {"text": f"{remark.model}: {remark.message}"},
+        "ruleId": found.id,
+        "level": found.severity,
+        "message": {"text": f"{model}: {found.message}"},
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"shapeproof/v1": same_on_any_line},
     }
 
 
-def _uri(path: Path) -> str:
+def _uri(path: str) -> str:
     """Return the URI of a path relative to the root of the repository."""
     text = in_repository(path)
     return Path(text).as_uri() if text.startswith("/") else Path("/", text).as_uri().removeprefix("file:///")
