@@ -7,7 +7,7 @@ size is a requirement on the symbols that were read. Inputs may be tensors of an
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,22 @@ def plainly(target: Callable[..., Any], *args: Any) -> Any:
     return target(*args)
 
 
+def further_sizes(sizes: Sequence[Sequence[Term]]) -> dict[str, tuple[Reading, Formula]]:
+    """Return the sizes that are neither constants nor read for a symbol, by a name, each with the equation for it.
+
+    >>> n = t.symbol("n")
+    >>> further_sizes([[n, t.constant(4)], [2 * n]])["#1.0"][1] is f.eq(t.symbol("#1.0"), 2 * n)
+    True
+    """
+    read = {(place.leaf, place.index) for place in readings(sizes).values() if place.is_plain}
+    return {
+        (name := f"#{leaf}.{index}"): (Reading(leaf, index), f.eq(t.symbol(name), term))
+        for leaf, terms in enumerate(sizes)
+        for index, term in enumerate(terms)
+        if not term.is_constant and (leaf, index) not in read
+    }
+
+
 class SizeGuard:
     """Checks sizes against the domain with one compiled function.
 
@@ -91,9 +107,8 @@ class SizeGuard:
         names: Mapping[str, str],
         size_name: Callable[[int, int], str],
     ) -> None:
-        read = readings(sizes)
-        further = _further(sizes, {(place.leaf, place.index) for place in read.values() if place.is_plain})
-        self.places = [*read.items(), *((name, place) for name, (place, _) in further.items())]
+        further = further_sizes(sizes)
+        self.places = [*readings(sizes).items(), *((name, place) for name, (place, _) in further.items())]
         known = {name for name, _ in self.places}
         kept = [each for each in formulas if each.symbols <= known and has_meaning(each)]
         self.left = [each for each in formulas if each not in kept]
@@ -126,16 +141,6 @@ class SizeGuard:
         shown |= {self.names.get(name, name): point[name] for name in sorted(formula.symbols)}
         because = "declared" if formula in self._declared else "required"
         return refusal(shown, format_formula(formula, rename=self.names), because)
-
-
-def _further(sizes: Sequence[Sequence[Term]], read: Collection[tuple[int, int]]) -> dict[str, tuple[Reading, Formula]]:
-    """Return the sizes that are neither constants nor read for a symbol, by a name, each with the equation for it."""
-    return {
-        (name := f"#{leaf}.{index}"): (Reading(leaf, index), f.eq(t.symbol(name), term))
-        for leaf, terms in enumerate(sizes)
-        for index, term in enumerate(terms)
-        if not term.is_constant and (leaf, index) not in read
-    }
 
 
 def size_of(value: Any, index: int) -> Any:

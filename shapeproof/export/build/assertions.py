@@ -19,7 +19,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import name_of
-from shapeproof.contract.sizes import readings, relations
+from shapeproof.contract.sizes import further_sizes, readings
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, NoGraphForm, has_graph_form
@@ -140,11 +140,10 @@ class _Writer:
     def relations(self) -> list[tuple[Formula, str]]:
         """Return `size == term`, and its text, for each input size that is a function of the symbols."""
         found, names = [], self._inputs.user_names
-        for each in relations([leaf.terms for leaf in self._inputs.leaves]):
-            leaf = self._inputs.leaves[each.leaf]
-            self._symbols[each.name] = self._size(leaf.source, each.index)
-            shown = format_formula(each.formula, rename=names | {each.name: leaf.size_name(each.index)})
-            found.append((each.formula, shown))
+        for name, (place, formula) in further_sizes([leaf.terms for leaf in self._inputs.leaves]).items():
+            leaf = self._inputs.leaves[place.leaf]
+            self._symbols[name] = self._size(leaf.source, place.index)
+            found.append((formula, format_formula(formula, rename=names | {name: leaf.size_name(place.index)})))
         return found
 
     def check(self, formula: Formula, text: str) -> None:
