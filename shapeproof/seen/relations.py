@@ -121,38 +121,31 @@ def _proportional(joint: Joint, one: int, other: int) -> bool:
 
 
 def _affine(joint: Joint, others: Sequence[int], column: int) -> Rational:
-    """A size as an affine combination of others, which determine it."""
-    rows = joint.lattice.rows
-    parts = _solved([[row[i] for i in others] for row in rows], [row[column] for row in rows])
+    """A size as an affine combination of others, which determine it: all that are free, or one proportional to it."""
+    rows, base = joint.lattice.rows, joint.lattice.base
+    if len(others) < len(rows):
+        rows = (next(row for row in rows if row[others[0]]),)
+    parts = _solved(rows, others, [row[column] for row in rows])
     factor = math.lcm(*(part.denominator for part in parts))
     coefficients = [int(part * factor) for part in parts]
-    base = joint.lattice.base
     offset = factor * base[column] - sum(value * base[i] for value, i in zip(coefficients, others, strict=True))
     return coefficients, offset, factor
 
 
-def _solved(rows: Sequence[Sequence[int]], wanted: Sequence[int]) -> list[Fraction]:
-    """The x with `rows @ x == wanted`, which is known to be one: Gauss."""
-    width = len(rows[0])
-    left = [[Fraction(value) for value in (*row, goal)] for row, goal in zip(rows, wanted, strict=True)]
-    for column in range(width):
-        index = next(i for i in range(column, len(left)) if left[i][column])
-        left[column], left[index] = left[index], left[column]
-        left[column] = [value / left[column][column] for value in left[column]]
-        for i, row in enumerate(left):
-            if i != column and row[column]:
-                left[i] = [a - row[column] * b for a, b in zip(row, left[column], strict=True)]
-    return [left[column][width] for column in range(width)]
+def _solved(rows: Sequence[Sequence[int]], columns: Sequence[int], wanted: Sequence[int]) -> list[Fraction]:
+    """The x with `rows @ x == wanted` in these columns, in which the rows are upper triangular: from below."""
+    found: dict[int, Fraction] = {}
+    for row, column, goal in reversed(list(zip(rows, columns, wanted, strict=True))):
+        found[column] = (goal - sum(row[other] * value for other, value in found.items())) / Fraction(row[column])
+    return [found[column] for column in columns]
 
 
 def _congruences(joint: Joint, names: Sequence[str]) -> Iterator[Relation]:
     """The conditions on the free sizes: `(point - base) @ inverse(H)` is integer, H being the rows at their pivots."""
     rows, base = joint.lattice.rows, joint.lattice.base
     free = [pivot(row) for row in rows]
-    square = [[row[i] for i in free] for row in rows]
     for index in range(len(free)):
-        unit = [int(i == index) for i in range(len(free))]
-        parts = _solved(square, unit)
+        parts = _solved(rows, free, [int(i == index) for i in range(len(free))])
         divisor = math.lcm(*(part.denominator for part in parts))
         coefficients = [int(part * divisor) % divisor for part in parts]
         used = [i for i, value in zip(free, coefficients, strict=True) if value]

@@ -37,7 +37,7 @@ from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.verify import verified
-from shapeproof.solver.answers.witness import find
+from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
 
 MOST_REGIONS = 6
@@ -241,24 +241,12 @@ def _claiming(inputs: Inputs, formulas: Sequence[Formula], anchors: Sequence[Poi
 
 def _points(holds: Formula, inputs: Inputs) -> list[Point]:
     """Some sizes in a region: large ones first, since programs differ little where sizes are 0 or 1."""
-    names = list(inputs.domain.symbols)
-    facts = Facts([*inputs.domain.formulas, holds])
-    found: list[Point] = []
-    for index in range(POINTS):
-        wishes = (f.conjunction(*(f.ge(symbol(name), low) for name in names)) for low in (2 + index, 1, 0))
-        apart = [f.disjunction(*(f.ne(symbol(name), size) for name, size in point.items())) for point in found]
-        points = (_point(f.conjunction(wish, *apart), facts, names) for wish in (*wishes, f.TRUE))
-        found += itertools.islice((point for point in points if point is not None), 1)
-    return found
-
-
-def _point(formula: Formula, facts: Facts, names: Sequence[str]) -> Point | None:
-    """A point of the facts at which a formula holds, by all of these names."""
-    point = find(formula, facts)
-    if not isinstance(point, dict):
-        return None
-    whole = {name: point.get(name, 0) for name in names}
-    return whole if all(true_at(each, whole) for each in (formula, *facts.formulas)) else None
+    names, found = list(inputs.domain.symbols), dict[str, Point]()
+    for wishes in (*([f.ge(symbol(name), low) for name in names] for low in (2, 1, 0)), []):
+        facts = Facts([*inputs.domain.formulas, holds, *wishes])
+        points = ({name: point[name] for name in names} for point in ascending(facts, names))
+        found |= {str(point): point for point in itertools.islice(points, POINTS)}
+    return list(found.values())[:POINTS]
 
 
 def _keys(points: Sequence[Point]) -> list[tuple[tuple[str, int], ...]]:

@@ -96,13 +96,16 @@ class Options:
 
 
 def spread(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command each of the `Options` as an option of its own, except those named here."""
+    """Give a command each of the `Options` as an option of its own, except those named here; it may be interrupted."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def spread_out(*args: Any, **given: Any) -> None:
             own = {each.name: given.pop(each.name) for each in shared if each.name in given}
-            command(*args, **given, options=Options(**own))
+            try:
+                command(*args, **given, options=Options(**own))
+            except Interrupted as stopped:
+                _exit_interrupted(stopped)
 
         shared = [
             each for each in inspect.signature(Options, eval_str=True).parameters.values() if each.name not in without
@@ -131,7 +134,7 @@ def check(
         outcomes = checked(specs, options, operators=True)
     except Interrupted as stopped:
         show(render(stopped.outcomes, form, quiet=options.quiet), commands=form is Format.GITHUB)
-        interrupted(stopped)
+        raise
     show(render(outcomes, form, quiet=options.quiet), commands=form is Format.GITHUB)
     raise typer.Exit(exit_status(outcomes))
 
@@ -154,7 +157,7 @@ def checked(specs: list[Path] | None, options: Options, *, operators: bool = Fal
         return run_checks(wanted, executor, display, memory, exit_first=options.exit_first)
 
 
-def interrupted(stopped: Interrupted) -> NoReturn:
+def _exit_interrupted(stopped: Interrupted) -> NoReturn:
     """Say which models were not checked, and exit."""
     open_ = [outcome.check.name for outcome in stopped.outcomes if outcome.skipped]
     done = len(stopped.outcomes) - len(open_)

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Options, Specs, checked, interrupted, matches, spread
+from shapeproof.ci.commands.check import Options, Specs, checked, matches, spread
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import NAME, Locked, read_lock
 from shapeproof.ci.locked.narrowing import narrowing
 from shapeproof.ci.render.narrowings import Compared, DiffFormat, render_diff
-from shapeproof.ci.running.run import Interrupted
 from shapeproof.ci.specs.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, show
 from shapeproof.constraints.records.diagnostics import Diagnostic
@@ -42,10 +41,7 @@ def diff(
     files = load_specs(specs or [])
     folders = {file.path.resolve().parent: None for file in files}
     locks = {str(folder): _chosen(read_lock(folder), options.models or ["*"]) for folder in folders}
-    try:
-        outcomes = checked(specs, options)
-    except Interrupted as stopped:
-        interrupted(stopped)
+    outcomes = checked(specs, options)
     found = list(_compared(locks, outcomes))
     new = [check.name for check in (each.check for each in outcomes) if check.name not in locks[check.job.root]]
     show(render_diff(found, new, form), commands=form is DiffFormat.GITHUB)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from shapeproof.ci.commands.check import Options, Specs, checked, exit_status, interrupted, spread
+from shapeproof.ci.commands.check import Options, Specs, checked, exit_status, spread
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import write_lock
 from shapeproof.ci.render import Format, render
@@ -28,7 +28,7 @@ def lock(specs: Specs = None, *, options: Options) -> None:
     except Interrupted as stopped:
         show(render(stopped.outcomes, Format.TEXT, quiet=options.quiet))
         say("nothing is locked: not every model was checked")
-        interrupted(stopped)
+        raise
     show(render(outcomes, Format.TEXT, quiet=options.quiet))
     status = exit_status(outcomes)
     if status == 0:

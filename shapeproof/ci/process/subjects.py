@@ -6,7 +6,6 @@ This code runs the user's code: its exceptions become a sentence with the user's
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import importlib.util
 import inspect
@@ -28,6 +27,7 @@ from shapeproof.export.source.declared_at import Where, in_the_file_of, nowhere
 
 if TYPE_CHECKING:
     from shapeproof.export import Report
+    from shapeproof.export.declare.inputs import Inputs
     from shapeproof.seen import Seen
 
 RETURNS = "(model, args, kwargs, dynamic_shapes) or (model, args, kwargs, dynamic_shapes, constraints)"
@@ -153,25 +153,18 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
     check_version()
     with refused("the exporter cannot be loaded"):
         from shapeproof.export.against_seen import held_against
-        from shapeproof.export.declare.inputs import declare
         from shapeproof.export.serving import verdict
         from shapeproof.export.verify import verified
+    model, seen = subject.model, subject.seen
+
+    def verify(inputs: Inputs) -> Report:
+        report = verified(model, inputs, narrow=subject.narrow, splitting=subject.splitting, progress=progress)
+        return report if seen is None else held_against(model, report, inputs, seen)
+
     with refused("the model could not be traced"):
-        given = (
-            subject.model,
-            subject.args,
-            subject.kwargs,
-            subject.dynamic_shapes,
-            subject.constraints,
-            subject.where,
+        return verdict(
+            verify, model, subject.args, subject.kwargs, subject.dynamic_shapes, subject.constraints, subject.where
         )
-        verify = functools.partial(
-            verified, subject.model, narrow=subject.narrow, splitting=subject.splitting, progress=progress
-        )
-        if subject.seen is None:
-            return verdict(verify, *given)
-        inputs = declare(*given)
-        return held_against(subject.model, verify(inputs), inputs, subject.seen)
 
 
 def questions(report: Report) -> Iterator[str]:

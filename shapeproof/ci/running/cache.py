@@ -1,7 +1,6 @@
 """Remembers answers; an answer still holds for the same job while all that was read for it has the same digest.
 
-An entry is a digest, a line feed, and JSON with this digest. An entry that cannot be read, or belongs to another job,
-counts as absent.
+An entry is a message as frames.py writes it. An entry that cannot be read, or belongs to another job, counts as absent.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from shapeproof.ci.jobs import JOB, Answer, Job, Result, from_json, to_json
+from shapeproof.ci.jobs import JOB, Answer, Job, Result, to_json
+from shapeproof.ci.process.frames import Frames, GarbledError, frame
 from shapeproof.files import read_bounded, sha256, write_whole
 
 FOLDER = ".shapeproof"
@@ -30,19 +30,18 @@ def remember(job: Job, answer: Answer) -> None:
     with contextlib.suppress(OSError):  # without write permission there is no cache
         Path(job.root, FOLDER).mkdir(exist_ok=True)
         write_whole(Path(job.root, FOLDER, ".gitignore"), "*\n")
-        body = to_json(_ENTRY, (job.question, answer))
-        write_whole(_path(job), f"{sha256(body)}\n{body}")
+        write_whole(_path(job), frame(_ENTRY.dump_python((job.question, answer))).decode())
 
 
 def recalled(job: Job, changed: AbstractSet[str], digest: Callable[[str], str]) -> Result | None:
     """Return the verdict of an earlier run if it still holds and depends on none of the changed files (real paths)."""
     try:
-        known, body = read_bounded(_path(job)).decode().split("\n", 1)
-        asked, answer = from_json(_ENTRY, body)
-    except (OSError, ValueError, RecursionError):
+        (entry,) = Frames().feed(read_bounded(_path(job)))
+        asked, answer = _ENTRY.validate_python(entry)
+    except (OSError, ValueError, RecursionError, GarbledError):
         return None
     sources = answer.sources or {}
-    holds = sha256(body) == known and asked == job.question and all(digest(key) == was for key, was in sources.items())
+    holds = asked == job.question and all(digest(key) == was for key, was in sources.items())
     return answer.result if sources and holds and all(changed.isdisjoint(_places(key)) for key in sources) else None
 
 
