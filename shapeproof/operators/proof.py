@@ -13,7 +13,7 @@ fault only once a run shows it. Every other claim without a proof is listed as a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,27 +164,24 @@ def _claims(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[t
 
 def _of_sizes_and_strides(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[Formula]:
     known: dict[str, Term] = {}
-    pairs = list(itertools.chain.from_iterable(map(_numbers, fake.results, kernel.results)))
-    for said, had in pairs:
-        term, real = fake.term(said), kernel.term(had)
-        name = name_of(term)
+    """The sizes that the kernel returns for those that the fake takes from data; FALSE is claimed of any other."""
+
+    def equal(said: Any, had: Any) -> Formula:
+        term = fake.term(said)  # the kernel's term stays as it is: its sizes from data may have the fake's names
+        return f.eq(substitute(term, known), kernel.term(had)) if term.symbols <= names | known.keys() else f.FALSE
+
+    for said, had in itertools.chain.from_iterable(map(_numbers, fake.results, kernel.results)):
+        name = name_of(fake.term(said))
         if name is not None and name not in names and name not in known:
-            known[name] = real
+            known[name] = kernel.term(had)
         else:
-            yield _replaced(f.eq(term, real), term, real, known, names)
+            yield equal(said, had)
     for fact in fake.facts:
         if not fact.symbols <= names:
             yield substitute(fact, known) if fact.symbols <= names | known.keys() else f.FALSE
     for mine, other in zip(fake.results, kernel.results, strict=True):
-        if isinstance(mine, torch.Tensor):
-            yield from _strides(fake, kernel, mine, other, known, names)
-
-
-def _replaced(formula: Formula, said: Term, had: Term, known: Mapping[str, Term], names: frozenset[str]) -> Formula:
-    """Return an equation of the fake with its sizes from data replaced by the kernel's."""
-    if said.symbols <= names:
-        return formula
-    return f.eq(substitute(said, known), had) if said.symbols <= names | known.keys() else f.FALSE
+        if isinstance(mine, torch.Tensor) and mine.layout == torch.strided:
+            yield from _strides(kernel, mine, other, equal)
 
 
 def _numbers(mine: Any, other: Any) -> list[tuple[Any, Any]]:
@@ -193,14 +190,8 @@ def _numbers(mine: Any, other: Any) -> list[tuple[Any, Any]]:
     return [] if mine is None else [(mine, other)]
 
 
-def _strides(  # noqa: PLR0913, PLR0917 - two programs, two tensors
-    fake: Program, kernel: Program, mine: Any, other: Any, known: Mapping[str, Term], names: frozenset[str]
-) -> Iterator[Formula]:
+def _strides(kernel: Program, mine: Any, other: Any, equal: Callable[[Any, Any], Formula]) -> Iterator[Formula]:
     """Yield for each stride: it is the fake's, or reaches no element."""
-    if mine.layout != torch.strided:
-        return
     empty = [f.eq(kernel.term(size), 0) for size in other.shape]
     for size, said, had in zip(other.shape, mine.stride(), other.stride(), strict=True):
-        term, real = fake.term(said), kernel.term(had)
-        equal = _replaced(f.eq(term, real), term, real, known, names)
-        yield f.disjunction(equal, f.le(kernel.term(size), 1), *empty)
+        yield f.disjunction(equal(said, had), f.le(kernel.term(size), 1), *empty)
