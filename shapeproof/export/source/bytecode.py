@@ -150,7 +150,7 @@ def codes_within(code: CodeType) -> Iterator[CodeType]:
             yield from codes_within(constant)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def instructions(code: CodeType) -> tuple[Instruction, ...]:
     """The instructions of a code object, in order; none on a Python whose instructions are unknown."""
     if not READ:
@@ -227,7 +227,7 @@ def handler_of(code: CodeType, offset: int) -> int | None:
     return next((entry.target for entry in handled_ranges(code) if entry.start <= offset < entry.end), None)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def handled_ranges(code: CodeType) -> tuple[Any, ...]:
     """Return the entries of a code's table of handlers: start, end, the handler, and the stack there."""
     return tuple(dis._parse_exception_table(code))  # type: ignore[attr-defined]  # noqa: SLF001 - there is no other

@@ -90,13 +90,13 @@ def watched() -> Iterator[None]:
 # ---------------------------------------------------------------------- handlers in code
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def named_handlers(code: CodeType) -> tuple[Instruction, ...]:
     """The instruction of each `except` of a code object that loads a global name, if the handler starts with it."""
     return tuple(step for step in _first_steps(code) if _is_plain(step) and _is_except(code, step))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def has_other_handlers(code: CodeType) -> bool:
     """True if a code object catches in another way: `except:`, `except self.kind:`, contextlib.suppress, its exit."""
     if not READ and code.co_exceptiontable:

@@ -381,7 +381,7 @@ class _Used(NamedTuple):
     imports: frozenset[tuple[int, str]]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def _used(code: CodeType) -> _Used:
     """Return the global names that a function reads, all names and texts in its code, and what it imports."""
     every = [step for each in codes_within(code) for step in dis.get_instructions(each)]

@@ -30,20 +30,20 @@ _SMALL = range(-5, 257)
 """The integers that Python keeps as one object each."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def global_names(code: CodeType) -> frozenset[str]:
     """Return the names that may be global in a function, or in a function defined in it."""
     return frozenset(name for each in codes_within(code) for name in each.co_names)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def catches(code: CodeType, *, otherwise: bool) -> bool:
     """True if a function, or one defined in it, has a handler; `otherwise`: one that cannot note what it catches."""
     found = (has_other_handlers(each) or (not otherwise and bool(named_handlers(each))) for each in codes_within(code))
     return any(found)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def assigned(code: CodeType) -> frozenset[str]:
     """Return the global names that a function assigns, or a function defined in it."""
     assigning = (each for each in codes_within(code) if _has(each, "STORE_GLOBAL") or _has(each, "DELETE_GLOBAL"))
@@ -66,7 +66,7 @@ def compares_objects(code: CodeType, scope: Mapping[str, Any]) -> bool:
     )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def _compared(code: CodeType) -> tuple[tuple[str, ...] | None, ...]:
     """Return each right operand of `is`: () for a constant or a global, the names of an attribute of one, else None."""
     asking = (_steps(each) for each in codes_within(code) if _has(each, "IS_OP"))
@@ -115,7 +115,7 @@ class _TheSame:
         return value is self._constant
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2**14)
 def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> CodeType:
     """Return code that calls other functions for these global names, and evaluates `x is True` for symbolic numbers.
 
