@@ -10,7 +10,7 @@ import pytest
 from shapeproof.ci.jobs import ANSWER, Accepted, Answer, Job, Result
 from shapeproof.ci.process.digests import digest
 from shapeproof.ci.running.cache import FOLDER, recalled, remember
-from shapeproof.ci.running.changes import changed_since
+from shapeproof.ci.running.run import changed_since
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note

@@ -15,8 +15,7 @@ from torch import nn
 
 from shapeproof.serve import compile as served
 from shapeproof.serve.calling.reach import Reach
-from shapeproof.serve.calling.snapshot import Snapshot
-from shapeproof.serve.calling.state import ModelState
+from shapeproof.serve.calling.state import ModelState, Snapshot
 from tests.export.random_programs import few
 from tests.serve.test_watched_state import Slots, first, model_of
 

@@ -4,6 +4,5 @@ run.py         the main path
 executors.py   processes of this machine
 cluster.py     a Dask cluster
 cache.py       earlier answers that still hold
-changes.py     which files differ from a revision
 display.py     progress on stderr
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +13,9 @@ from pathlib import Path
 from shapeproof.ci.jobs import Check, Outcome, Result
 from shapeproof.ci.process.digests import digest
 from shapeproof.ci.running.cache import recalled, remember
-from shapeproof.ci.running.changes import changed_since
 from shapeproof.ci.running.display import Display
 from shapeproof.ci.running.executors import Executor
+from shapeproof.constraints.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,30 @@ class Memory:
 
     def _changed(self, root: str) -> frozenset[str]:
         return frozenset() if self.revision is None else changed_since(self.revision, Path(root))
+
+
+def changed_since(revision: str, folder: Path) -> frozenset[str]:
+    """Return the real paths of files that differ from the revision: changed, new or deleted.
+
+    Raises:
+        UsageError: the folder is in no repository, or there is no such revision.
+    """
+    top = Path(_git(folder, "rev-parse", "--show-toplevel", failing=f"{folder} is in no git repository").strip("\n"))
+    if revision == "HEAD" and not _git(top, "rev-list", "--all", "--max-count=1", failing="").strip():
+        return frozenset({os.path.realpath(top)})  # no commits yet: every file is new
+    unknown = f"there is no revision {revision!r} in {top}"
+    commit = _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}", failing=unknown).strip()
+    changed = _git(top, "diff", "--name-only", "--no-renames", "-z", commit, "--", failing=unknown)
+    new = _git(top, "ls-files", "--others", "--exclude-standard", "-z", failing=unknown)
+    return frozenset(os.path.realpath(top / name) for name in f"{changed}{new}".split("\0") if name)
+
+
+def _git(folder: Path, *arguments: str, failing: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise UsageError(failing) from None
+    return os.fsdecode(done.stdout)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -164,8 +164,9 @@ def _refuse_corners(
     test = compiled(asked, padded)
     for corner in corners:
         if not test(*corner):
-            said = values_text(dict(zip(names, corner, strict=True)))
-            raise UsageError(f"the program does not take the bucket {said}; plan buckets of the program itself")
+            raise UsageError(
+                f"the program does not take the bucket {_at(names, corner)}; plan buckets of the program itself"
+            )
 
 
 def _results(program: VerifiedProgram) -> list[Any]:
