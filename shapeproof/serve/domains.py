@@ -27,27 +27,26 @@ class FlatDomain:
 
     Attributes:
         formulas: over `s0`, `s1` and so on.
-        names: what the user calls each flat size.
+        names: what the user calls each flat size, by its symbol.
         lengths: how many of them belong to each flat input.
     """
 
     formulas: tuple[Formula, ...]
-    names: tuple[str, ...]
+    names: Mapping[str, str]
     lengths: tuple[int, ...]
 
     def said(self, formula: Formula) -> str:
         """Return a formula in the user's names."""
-        return format_formula(formula, rename=dict(zip(symbols(len(self.names)), self.names, strict=True)))
+        return format_formula(formula, rename=self.names)
+
+    def point(self, sizes: Sequence[int]) -> dict[str, int]:
+        """Return the flat sizes of a call by their symbols."""
+        return dict(zip(self.names, sizes, strict=True))
 
     def within(self, other: FlatDomain) -> bool:
         """True if this domain is proved to lie in the other."""
         facts = Facts(self.formulas)
         return all(decide(formula, facts).status in {"proved", "vacuous"} for formula in other.formulas)
-
-
-def symbols(count: int) -> tuple[str, ...]:
-    """Return the names of the first flat sizes."""
-    return tuple(f"s{index}" for index in range(count))
 
 
 def flat_domain(contract: Requirements) -> FlatDomain | None:
@@ -86,11 +85,11 @@ def _equalities(sizes: Sequence[Sequence[Term]], places: Mapping[str, tuple[int,
             yield f.eq(t.symbol(f"s{index}"), solved)
 
 
-def _names(contract: Requirements) -> tuple[str, ...]:
+def _names(contract: Requirements) -> dict[str, str]:
     """Return the user's name of each flat size: `x.shape[0]`, or the name of an int."""
-    shaped = {index for index, layout in contract.memory.layouts.items()}
-    return tuple(
-        f"{name}.shape[{dim}]" if leaf in shaped else name
+    names = (
+        f"{name}.shape[{dim}]" if leaf in contract.memory.layouts else name
         for leaf, (name, terms) in enumerate(zip(contract.inputs, contract.sizes, strict=True))
         for dim in range(len(terms))
     )
+    return {f"s{index}": name for index, name in enumerate(names)}

@@ -22,7 +22,6 @@ from shapeproof.seen.calls import Call, size_names
 from shapeproof.serve.attempts import spans
 from shapeproof.serve.calling.calls import Request
 from shapeproof.serve.calling.state import MODES
-from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
 from shapeproof.wording import values_text
 
@@ -148,11 +147,10 @@ def _worded(kind: Any) -> str:
 
 def _of_sizes(program: Program, sizes: Sequence[int], inputs: Sequence[Any]) -> Reason:
     flat, number = program.flat, program.number
-    point = dict(zip(symbols(len(sizes)), sizes, strict=True))
+    point = flat.point(sizes)
     for formula in flat.formulas:
         if true_at(formula, point) is not True:
-            called = dict(zip(point, flat.names, strict=True))
-            given = values_text({each: point[each] for each in called if each in formula.symbols}, called)
+            given = values_text({each: point[each] for each in point if each in formula.symbols}, flat.names)
             because, file, line = _because(program, inputs)
             return Reason(number, given, flat.said(formula), about_sizes=True, because=because, file=file, line=line)
     misfit = program.misfit(inputs)

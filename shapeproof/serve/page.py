@@ -18,7 +18,6 @@ from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import table
 from shapeproof.seen import Seen
 from shapeproof.seen.plots import SeenSize, plot_html, seen_sizes, steps_html
-from shapeproof.serve.domains import symbols
 from shapeproof.serve.misses import Miss
 from shapeproof.serve.programs import Program, by_key
 from shapeproof.solver.facts import Facts
@@ -53,7 +52,7 @@ def served_page(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
 def _beside(seen: Seen, key: Hashable, programs: Sequence[Program]) -> list[SeenSize]:
     """The sizes that varied in calls of a form, each with the range that the programs of the form serve together."""
     own = [each for each in programs if each.key == key]
-    names = dict(zip(own[0].flat.names, symbols(len(own[0].flat.names)), strict=True)) if own else {}
+    names = {name: own_name for own_name, name in own[0].flat.names.items()} if own else {}
     sizes = seen_sizes(seen.joints)
     known = [Facts(each.flat.formulas) for each in own]
     return [
@@ -67,19 +66,12 @@ def _regions(programs: Sequence[Program]) -> RegionMap:
     names = programs[0].flat.names
     shared = frozenset[Formula].intersection(*(frozenset(each.flat.formulas) for each in programs))
     own = [tuple(each for each in program.flat.formulas if each not in shared) for program in programs]
-    varying = frozenset[str]().union(
-        *(each.symbols for formulas in own for each in formulas), *_free(shared, len(names))
-    )
+    equal = {name for each in shared if isinstance(each, f.Compare) and each.op == "==" for name in each.symbols}
+    varying = {name for name in names if name not in equal}  # the others have the same value in all programs
+    varying = varying.union(*(each.symbols for formulas in own for each in formulas))
     domain = [each for each in shared if each.symbols and each.symbols <= varying]
     domain += [f.ge(symbol(each), 0) for each in sorted(varying)]
-    called = dict(zip(symbols(len(names)), names, strict=True))
-    return RegionMap(tuple(f.conjunction(*formulas) for formulas in own), tuple(dict.fromkeys(domain)), (), called)
-
-
-def _free(shared: frozenset[Formula], count: int) -> Iterator[frozenset[str]]:
-    """The sizes that no equality makes constant."""
-    equal = {name for each in shared if isinstance(each, f.Compare) and each.op == "==" for name in each.symbols}
-    yield from (frozenset((name,)) for name in symbols(count) if name not in equal)
+    return RegionMap(tuple(f.conjunction(*formulas) for formulas in own), tuple(dict.fromkeys(domain)), (), names)
 
 
 def savings(misses: Sequence[Miss]) -> Iterator[str]:

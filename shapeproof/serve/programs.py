@@ -19,7 +19,7 @@ from shapeproof.export import Regions, Report, VerifiedProgram
 from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.serve.calling.calls import CallForm
 from shapeproof.serve.calling.state import attribute
-from shapeproof.serve.domains import FlatDomain, symbols
+from shapeproof.serve.domains import FlatDomain
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Program:
 
     def serves(self, sizes: Sequence[int], inputs: Sequence[Any]) -> bool:
         """True if the domain contains inputs of this form: their sizes, and how they lie in memory."""
-        point = dict(zip(symbols(len(sizes)), sizes, strict=True))
+        point = self.flat.point(sizes)
         return all(true_at(each, point) is True for each in self.flat.formulas) and self.takes(inputs)
 
     def takes(self, inputs: Sequence[Any]) -> bool:
@@ -110,7 +110,7 @@ class Router:
     def __init__(self, programs: Sequence[Program]) -> None:
         self.programs = tuple(programs)
         self._groups = {
-            key: (first_holding([each.flat.formulas for each in group], symbols(len(group[0].flat.names))), group)
+            key: (first_holding([each.flat.formulas for each in group], tuple(group[0].flat.names)), group)
             for key, group in by_key(self.programs).items()
         }
 
@@ -148,7 +148,7 @@ def regions_of(programs: Sequence[Program]) -> Regions:
         _sizes(programs),
         (domain,),
         frozenset(),
-        dict(zip(symbols(len(first.flat.names)), first.flat.names, strict=True)),
+        first.flat.names,
         first.exported.contract.with_memory_of(each.exported.contract for each in programs[1:]).memory,
     )
     return Regions(
@@ -166,5 +166,5 @@ def _hold_what_is_run(program: Program) -> None:
 
 def _sizes(programs: Sequence[Program]) -> tuple[tuple[Term, ...], ...]:
     """The flat sizes by input, each its own symbol."""
-    own = iter(map(symbol, symbols(len(programs[0].flat.names))))
+    own = iter(map(symbol, programs[0].flat.names))
     return tuple(tuple(next(own) for _ in range(length)) for length in programs[0].flat.lengths)

@@ -30,7 +30,7 @@ from shapeproof.ci.process.tracebacks import told
 from shapeproof.ci.specs.dims import conditions, parse_size
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.decisions import SourceLocation
-from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
 
 if TYPE_CHECKING:
@@ -70,8 +70,6 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
     if job.operator:
         return _operator_verdict(job, progress, begin)
     subject = _subject(job)
-    if job.seen is not None:
-        subject = dataclasses.replace(subject, seen=Seen.load(Path(job.root, job.seen)))
     progress("checking")
     report = check_subject(subject, progress)
     report = dataclasses.replace(report, diagnostics=in_spec(report.diagnostics, job))
@@ -109,15 +107,19 @@ def _operator_verdict(job: Job, progress: Any, begin: float) -> Result:
 def _subject(job: Job) -> Subject:
     """The model of a job, with inputs from the job or from the target."""
     if job.inputs is None:
-        found = load_subject(job.target)
-        constraints = (*found.constraints, *job.relations)
-        where = functools.partial(_where, job, found.where)
-        narrow, splitting = job.narrow, job.splitting
-        return dataclasses.replace(found, constraints=constraints, narrow=narrow, splitting=splitting, where=where)
-    model = call_target(job.target)
-    inputs, relations = _inputs(job)
-    where = functools.partial(_where, job, nowhere)
-    return Subject(model, (), inputs, None, relations, job.narrow, job.splitting, where)
+        found, relations = load_subject(job.target), job.relations
+    else:
+        model = call_target(job.target)
+        inputs, relations = _inputs(job)
+        found = Subject(model, (), inputs, None)
+    return dataclasses.replace(
+        found,
+        constraints=(*found.constraints, *relations),
+        narrow=job.narrow,
+        splitting=job.splitting,
+        where=functools.partial(_where, job, found.where),
+        seen=None if job.seen is None else Seen.load(Path(job.root, job.seen)),
+    )
 
 
 def _inputs(job: Job) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -8,7 +8,7 @@ on the state, and programs need not follow it. Globals, closures and classes, wh
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from types import FunctionType, ModuleType
 from typing import Any
@@ -71,8 +71,8 @@ def own_changes(
         copy = copied(model)
     except Exception:  # noqa: BLE001 - what cannot be copied cannot be exported, which says so
         return known, ""
-    with _restored(reach, copy):
-        before = Reach(copy)
+    before = Reach(copy)
+    with _restored(reach, before.tensors):
         if _run(copy, args, kwargs)[1] is not None:
             return known, ""
         after = Reach(copy)
@@ -141,9 +141,9 @@ def _is_told(entry: Entry | None) -> bool:
 
 
 @contextlib.contextmanager
-def _restored(reach: Reach, copy: torch.nn.Module) -> Iterator[None]:
-    """Restore afterwards what a model shares with its copy."""
-    shared = {id(each) for each in Reach(copy).tensors}
+def _restored(reach: Reach, of_copy: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Restore afterwards what a model shares with its copy, which can read these tensors."""
+    shared = set(map(id, of_copy))
     tensors = [(each, writes(each), each.detach().clone()) for each in reach.tensors if id(each) in shared]
     remembered = Remembered()
     for entry in reach.entries.values():
