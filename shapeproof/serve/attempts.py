@@ -25,7 +25,7 @@ from shapeproof.export import ConstraintViolation, Regions, Report, VerifiedProg
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.shim.inputs import binding
 from shapeproof.seen import Seen
-from shapeproof.seen.calls import Call, Kind, read_call, size_names
+from shapeproof.seen.calls import Call, read_call, size_names
 from shapeproof.wording import first_line
 
 Args = tuple[Any, ...]
@@ -125,8 +125,7 @@ class Exporter:
     def _attempts(
         self, args: Args, kwargs: dict[str, Any], learned: Learned, *, static: bool
     ) -> Iterator[Callable[[], Report]]:
-        call = self.call(args, kwargs)
-        varied = {} if static else spans(learned.seen, call.kind)
+        varied = {} if static else spans(learned.seen)
         constraints = [each for each in self._constraints if parse_formula(each).symbols <= varied.keys()]
         if varied and not learned.split:
             yield lambda: self._all_seen(args, kwargs, learned, constraints)
@@ -176,10 +175,7 @@ def _programs(report: Report) -> tuple[VerifiedProgram, ...]:
     return report.program.programs if isinstance(report.program, Regions) else (report.program,)  # type: ignore[return-value]  # of this run
 
 
-def spans(seen: Seen, kind: Kind) -> dict[str, tuple[int, int]]:
-    """Return the sizes that varied in calls of a kind, each with the least and the greatest seen."""
-    joint = seen.joints.get(kind)
-    if joint is None:
-        return {}
-    ends = zip(size_names(kind), joint.bounds, strict=True)
-    return {name: (low, high) for name, (low, high) in ends if low < high}
+def spans(seen: Seen) -> dict[str, tuple[int, int]]:
+    """Return the sizes that varied in calls of one form, each with the least and the greatest seen."""
+    ends = ((size_names(kind), joint.bounds) for kind, joint in seen.joints.items())
+    return {name: (low, high) for each in ends for name, (low, high) in zip(*each, strict=True) if low < high}

@@ -102,7 +102,7 @@ def explained(  # noqa: PLR0913, PLR0917 - what is known of a call
         return miss
     ranks = [(name, value.dim() if isinstance(value, torch.Tensor) else -1) for name, value in named]
     branches = any(reason.line is not None for reason in reasons)
-    return replace(miss, declare=declaration(ranks, spans(seen, call.kind), branches=branches))
+    return replace(miss, declare=declaration(ranks, spans(seen), branches=branches))
 
 
 def _reason(program: Program, request: Request, names: Sequence[str]) -> Reason:
