@@ -191,25 +191,12 @@ def beside() -> Iterator[None]:
 class _Shared(io.TextIOBase):
     """A stream that writes to another stream without closing it."""
 
+    encoding = ""
+
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        return self._stream.write(text)
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-    def isatty(self) -> bool:
-        return self._stream.isatty()
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._stream.encoding
+        for name in ("write", "flush", "fileno", "isatty", "encoding"):
+            setattr(self, name, getattr(stream, name))
 
 
 @contextlib.contextmanager
