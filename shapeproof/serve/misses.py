@@ -180,12 +180,12 @@ def _otherwise(program: Program, inputs: Sequence[Any]) -> Iterator[Decision]:
 
 
 def declaration(
-    names: Sequence[tuple[str, int | None]], varied: Mapping[str, tuple[int, int]], *, branches: bool
+    names: Sequence[tuple[str, int]], varied: Mapping[str, tuple[int, int]], *, branches: bool
 ) -> str | None:
     """The argument that declares the sizes that varied; None where an input is inside a container.
 
     Args:
-        names: for each flat input its name, and its rank, None for what has no sizes (an int: -1).
+        names: for each flat input its name, and its rank; -1 for what is no tensor.
         varied: the sizes that varied, with the least and the greatest seen.
         branches: whether the model does other things at some of them, so that all have to be claimed.
 
@@ -196,7 +196,7 @@ def declaration(
         return None
     entries = []
     for name, rank in names:
-        own = {dim: varied[size] for dim in range(max(0, rank or 0)) if (size := f"{name}.shape[{dim}]") in varied}
+        own = {dim: varied[size] for dim in range(rank) if (size := f"{name}.shape[{dim}]") in varied}
         dims = ", ".join(f"{dim}: {_entry(f'{name}_{dim}', *ends, branches=branches)}" for dim, ends in own.items())
         alone = _entry(name, *varied[name], branches=branches) if rank == -1 and name in varied else "None"
         entries.append(f'"{name}": {f"{{{dims}}}" if own else alone}')

@@ -19,7 +19,7 @@ from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.running.display import Display, Verbosity
 from shapeproof.ci.running.executors import Executor, Local
-from shapeproof.ci.running.run import Interrupted, Memory, run_checks
+from shapeproof.ci.running.run import Interrupted, run_checks, still_holding
 from shapeproof.ci.specs.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, NO_VERDICT, say, show
 from shapeproof.constraints.errors import UsageError, nearest
@@ -151,10 +151,10 @@ def checked(specs: list[Path] | None, options: Options, *, operators: bool = Fal
     files = load_specs(specs or [])
     found = [each for file in files for each in checks_of(file, options.timeout, operators=operators, **shown)]
     wanted = selected(found, options.models or ["*"])
-    memory = Memory(options.since) if options.cached or options.since is not None else None
     with Display(verbosity) as display:
         executor = _executor(options.executor, options.jobs)
-        return run_checks(wanted, executor, display, memory, exit_first=options.exit_first)
+        earlier = still_holding(wanted, options.since) if options.cached or options.since is not None else {}
+        return run_checks(wanted, executor, display, earlier, exit_first=options.exit_first)
 
 
 def _exit_interrupted(stopped: Interrupted) -> NoReturn:
@@ -192,11 +192,11 @@ def exit_status(outcomes: Sequence[Outcome]) -> int:
 
 def _executor(address: str | None, jobs: int | None) -> Executor:
     if address is None:
-        return Local(jobs or os.cpu_count() or 1)
+        return Local(jobs or os.cpu_count() or 1).run
     if not address.startswith("dask://"):
         raise UsageError(f"{address!r} is not of the form dask://HOST:PORT")
     try:
         from shapeproof.ci.running.cluster import Dask
     except ModuleNotFoundError as error:
         raise UsageError(f"--executor needs the package `{error.name}`: pip install 'shapeproof[dask]'") from None
-    return Dask(address)
+    return Dask(address).run

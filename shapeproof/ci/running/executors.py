@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from shapeproof.ci.jobs import Answer, Job, Result
 from shapeproof.ci.process.isolation import Worker, answer
@@ -15,11 +15,8 @@ Hear: TypeAlias = Callable[[int, str], None]
 """Receives the index of a job and its current step."""
 
 
-class Executor(Protocol):
-    """Runs jobs, each in a separate process."""
-
-    def run(self, jobs: Sequence[Job], hear: Hear) -> Generator[tuple[int, Answer], None, None]:
-        """Yield the answers, by index, as they arrive. Closing the iterator kills all processes."""
+Executor: TypeAlias = Callable[[Sequence[Job], Hear], Generator[tuple[int, Answer], None, None]]
+"""Runs jobs, each in a separate process: `run` of the classes of executors."""
 
 
 class Local:

@@ -7,7 +7,6 @@ import functools
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from shapeproof.ci.jobs import Check, Outcome, Result
@@ -18,25 +17,17 @@ from shapeproof.ci.running.executors import Executor
 from shapeproof.constraints.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Reuses earlier verdicts that still hold and, given a revision, depend on no file changed since."""
+def still_holding(checks: Sequence[Check], revision: str | None) -> dict[int, Result]:
+    """Return the earlier verdicts, by index, that still hold and, given a revision, depend on no file changed since.
 
-    revision: str | None = None
-
-    def recalled(self, checks: Sequence[Check]) -> dict[int, Result]:
-        """Return the verdicts to reuse, by index.
-
-        Raises:
-            UsageError: there is no such revision.
-        """
-        changed = {root: self._changed(root) for root in {check.job.root for check in checks}}
-        now = functools.cache(digest)  # reads each file once
-        found = {index: recalled(check.job, changed[check.job.root], now) for index, check in enumerate(checks)}
-        return {index: result for index, result in found.items() if result is not None}
-
-    def _changed(self, root: str) -> frozenset[str]:
-        return frozenset() if self.revision is None else changed_since(self.revision, Path(root))
+    Raises:
+        UsageError: there is no such revision.
+    """
+    roots = {check.job.root for check in checks}
+    changed = {root: frozenset[str]() if revision is None else changed_since(revision, Path(root)) for root in roots}
+    now = functools.cache(digest)  # reads each file once
+    found = {index: recalled(check.job, changed[check.job.root], now) for index, check in enumerate(checks)}
+    return {index: result for index, result in found.items() if result is not None}
 
 
 def changed_since(revision: str, folder: Path) -> frozenset[str]:
@@ -75,22 +66,22 @@ def run_checks(
     checks: Sequence[Check],
     executor: Executor,
     display: Display,
-    memory: Memory | None = None,
+    earlier: Mapping[int, Result],
     *,
-    exit_first: bool = False,
+    exit_first: bool,
 ) -> list[Outcome]:
     """Return the outcome of each check, in order; `exit_first`: stop at the first check that does not pass.
 
+    `earlier`: the verdicts that are not asked for again, by index.
+
     Raises:
-        UsageError: there is no such revision.
         Interrupted: the user has interrupted the run.
     """
-    recalled = memory.recalled(checks) if memory is not None else {}
-    found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
+    found = {index: Outcome(checks[index], result, unchanged=True) for index, result in earlier.items()}
     waiting = [index for index in range(len(checks)) if index not in found]
     if exit_first and (failed := next((each for each in found.values() if not each.passed), None)):
         return _with_the_rest(checks, found, f"not run, since {failed.check.name} did not pass")
-    answers = executor.run(
+    answers = executor(
         [checks[index].job for index in waiting], lambda place, text: display.tell(checks[waiting[place]].name, text)
     )
     why = "not run"
