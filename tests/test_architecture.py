@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from graphlib import TopologicalSorter
 
@@ -45,3 +46,16 @@ def test_the_files_that_the_page_names_are_there():
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", PAGE)
     folders = [ROOT, ROOT / "shapeproof", ROOT / "shapeproof" / "export"]
     assert not [name for name in named if not any((folder / name).exists() for folder in folders)]
+
+
+def test_no_cache_keeps_code_for_ever():
+    """A process may make new lambdas without end: what is remembered by code is forgotten in time."""
+    unbounded = [
+        f"{path.name}: {function.name}"
+        for path in sorted((ROOT / "shapeproof").rglob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        and "functools.cache" in map(ast.unparse, function.decorator_list)
+        and "CodeType" in [ast.unparse(each.annotation) for each in function.args.args if each.annotation]
+    ]
+    assert unbounded == []
