@@ -25,7 +25,6 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.calls.settle import Call, settle
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
 from tests.export.mutants import Unmutated, changes, mutated
 from tests.export.random_programs import few
 from tests.export.tracing import Traced, alike, outcome, serves
@@ -106,25 +105,6 @@ def test_an_operator_that_shares_or_copies_is_settled_whichever_it_does_and_for_
     assert is_settled(copied, shared, either=True)
     assert not any(is_settled(shared, other, either=True) for other in GIVEN.values())
     assert not is_settled(shared, copied, lambda: torch.zeros(4, 3), either=True)
-
-
-def left_open(by_rule, other):
-    """The questions that stay open of an operator that asked about `n` and about `m`."""
-    trial = Trial(Facts(map(parse_formula, ("n >= 0", "m >= 0"))), {"n": 4, "m": 5}, data=lambda _: False)
-    for question in ("n == 1", "m == 1"):
-        trial.choose(parse_formula(question), Kind.ASSUMED, Place, fallback=False)
-    x = torch.zeros(3, 4)
-    settle(trial, 0, 0, Call("a call", [x], [fresh(x)], lambda _: ([x], [other(x)]), constant, by_rule))
-    assert trial.region.formulas[2:] == tuple(step.decision.taken for step in trial.steps)
-    return [str(step.decision.formula) for step in trial.steps]
-
-
-def test_a_rule_spares_the_runs_only_of_decisions_that_it_needs_none_of():
-    another = GIVEN["another size"]
-    assert left_open(lambda _: False, another) == ["n == 1", "m == 1"]
-    assert left_open(lambda _: True, another) == []
-    assert left_open(lambda facts: implied(parse_formula("m != 1"), facts), another) == ["m == 1"]
-    assert left_open(lambda facts: implied(parse_formula("m != 1"), facts), fresh) == []
 
 
 # ---------------------------------------------------------------------- cells

@@ -12,6 +12,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.explore.points import Sizes
+from shapeproof.export.graph.relaid import told_layouts
 from shapeproof.export.trace.checks.raising import Raisings
 from shapeproof.export.trace.closed_trial import Where
 from shapeproof.export.trace.trial import Trial
@@ -69,10 +70,13 @@ class Attempts:
             observed=self.observed,
             raising=self.raising,
         )
-        trial.declared = self._declared
+        trial.declared, trial.any_layout = self._declared, True
         try:
-            return Traced(trial, self._trace(trial, **self._how))
+            program = self._trace(trial, **self._how)
+            trial.keep(told_layouts(program.graph, trial.relaid))
+            return Traced(trial, program)
         except Exception as error:  # noqa: BLE001 - the caller judges what stopped the trace
+            trial.keep([*trial.relaid])
             return Traced(trial, None, error)
         finally:
             trial.leave()

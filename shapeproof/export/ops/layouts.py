@@ -90,11 +90,6 @@ def is_empty(tensor: torch.Tensor, sizes: Sizes) -> bool:
     return sizes.known(f.eq(prod(map(sizes.read, tensor.shape), start=ONE), 0))
 
 
-def same_storage(mine: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if two tensors lie in the same storage and are read in the same way."""
-    return kind(mine) == kind(other) and bool(storages(mine)) and storages(mine) == storages(other)
-
-
 def sharing(values: Sequence[Any]) -> list[int | None]:
     """Return for each value the index of the first value in the same storage; None for a value without storage."""
     seen: dict[Any, int] = {}

@@ -121,6 +121,10 @@ class Trial:
         """The numbers of steps and of learned facts when the last check on data had been learned."""
         self.harmless: list[Step] = []
         """Decisions that made no difference where they were made, and were forgotten."""
+        self.any_layout = False
+        """True while decisions are forgotten that determine only the layout of a result that is shared or copied."""
+        self.relaid: dict[Hashable, tuple[Step, ...]] = {}
+        """These decisions, by the storage of the result."""
         self.reads: set[str] = set()
         """The tensor properties other than sizes that the model reads (ops/properties.py); the example answered."""
         self.laid: dict[tuple[Term, ...], None] = {}
@@ -388,10 +392,21 @@ class Trial:
         for index, step in enumerate(steps):
             if index in harmless:
                 self.harmless.append(step)
-                continue
-            self.steps.append(replace(step, given=self.region.fork()))
-            if step.teaches:
-                self.region = self.region.assuming(step.decision.taken)
+            else:
+                self._take(step)
+
+    def keep(self, told: Container[Hashable]) -> None:
+        """Take the decisions that determine how these results are laid, and forget no more decisions of their kind."""
+        self.any_layout = False
+        for step in (step for storage in [*self.relaid] if storage in told for step in self.relaid.pop(storage)):
+            if self.settled(step.decision.formula) is None:
+                self._take(step)
+
+    def _take(self, step: Step) -> None:
+        """Record a decision that was made before, as the last one."""
+        self.steps.append(replace(step, given=self.region.fork()))
+        if step.teaches:
+            self.region = self.region.assuming(step.decision.taken)
 
     def _record(
         self,

@@ -117,6 +117,7 @@ def _difference(
     if values is not None:
         left = Side(program, values, translator, trial.region)
         return stale_metadata(left) or (aliasing_changed(left) if nodes.mutates(program.graph) else None)
+    trial.keep([*trial.relaid])
     try:
         values = rerun.run_again(program, there)
     except rerun.TakenOtherwiseError as error:

@@ -19,10 +19,9 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.terms import ONE, ZERO, modulo
+from shapeproof.constraints.terms import ONE, modulo
 from shapeproof.export.ops.layouts import Size, Sizes, lies_in_some_order, lies_row_by_row
 from shapeproof.export.ops.shapes.dtypes import KNOWN, WHOLE, DtypeRule, Named, is_real
-from shapeproof.export.shim.storages import storages
 
 Shape = tuple[Size, ...]
 
@@ -90,22 +89,6 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     if rule.layout is Layout.QUERY:
         return shape, dtype, _with_heads_inside(shape) if inside else operands[0].stride()
     return shape, dtype, _with_channels_last(shape) if last else None
-
-
-def gives(
-    rule: ShapeFunction, named: Named, operands: Sequence[torch.Tensor], sizes: Sizes, result: torch.Tensor
-) -> bool:
-    """True if the rule gives this result of the call."""
-    found = result_like(rule, named, operands, sizes)
-    shares = not set(storages(result)).isdisjoint(storages(list(operands)))
-    if found is None or shares or sizes.read(result.storage_offset()) is not ZERO:
-        return False
-    shape, dtype, strides = found
-    if result.dtype != dtype or not sizes.alike(result.shape, shape):
-        return False
-    if strides is None:
-        return lies_row_by_row(result, sizes.read)
-    return [*map(sizes.read, result.stride())] == [*map(sizes.read, strides)]
 
 
 def has_channels_last(image: torch.Tensor, sizes: Sizes) -> bool:

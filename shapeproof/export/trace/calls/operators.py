@@ -19,10 +19,8 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
-from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
-from shapeproof.export.ops.shapes.shape_functions import gives
+from shapeproof.export.ops.layouts import keeps_layout, sharing
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.modes import Switches, modes
@@ -31,15 +29,12 @@ from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
 from shapeproof.export.trace.calls.numbers import check_numbers
-from shapeproof.export.trace.calls.plain_views import is_plain
 from shapeproof.export.trace.calls.repeats import Fresh, Repeats
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
 
 Run = Callable[[Any, Any, Any], Any]
 """A function that runs an operator, given its positional and named arguments."""
@@ -152,7 +147,7 @@ class _Operation:
 
     def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run, *, recorded: bool) -> None:
         self._env, self._func, self.arguments, self._run, self._recorded = env, func, arguments, run, recorded
-        self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
+        self._steps, self._known, self._relaid = len(env.trial.steps), len(env.trial.learned), len(env.trial.relaid)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
         self._changes = schemas.is_mutable(func)
@@ -177,19 +172,14 @@ class _Operation:
     def left_nothing(self) -> bool:
         """True if an aten operator added no fact and no open decision, and changed nothing; False for others."""
         trial, own = self._env.trial, getattr(self._func, "namespace", None) == "aten"
-        now = len(trial.steps), trial.region.history, self._env.brought
-        return own and not self._changes and now == (self._steps, self._history, self._brought)
+        now = len(trial.steps), len(trial.relaid), trial.region.history, self._env.brought
+        return own and not self._changes and now == (self._steps, self._relaid, self._history, self._brought)
 
     def forget(self) -> None:
         """Forget the questions asked since the call began: they make no difference."""
         trial = self._env.trial
         if len(trial.steps) > self._steps:
             trial.forget(self._steps, range(len(trial.steps) - self._steps), self._known)
-
-    @property
-    def _is_plain(self) -> bool:
-        """True if the key determines the results: an operator of torch's own, on tensors without elements."""
-        return getattr(self._func, "namespace", None) == "aten" and all(map(is_bare, self.operands))
 
     def settle(self, result: Any) -> None:
         """Forget the decisions that make no difference to the result."""
@@ -202,10 +192,6 @@ class _Operation:
         if self._gives_its_operand:  # what was asked is how to record it
             self.forget()
             return
-        if trial.in_place and self._is_the_same_everywhere(result):
-            of_torch = (step.decision.kind is not Kind.ASSERTED for step in trial.steps[self._steps :])
-            trial.forget(self._steps, [at for at, harmless in enumerate(of_torch) if harmless], self._known)
-            return
         self._settle_since(self._steps, self._known, result)
 
     def _settle_since(self, first: int, known: int, result: Any) -> None:
@@ -216,25 +202,9 @@ class _Operation:
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
             key = (self.key, self._key(values), *sharing(values))
-            by_rule = functools.partial(self._is_by_rule, result)
             either = self._recorded and known_of(self._func).alias_or_copy
-            made = settle.Call(key, self.operands, found, self._again, self._env.read, by_rule, either)
+            made = settle.Call(key, self.operands, found, self._again, self._env.read, either)
             settle.settle(self._env.trial, first, known, made)
-
-    def _is_the_same_everywhere(self, result: Any) -> bool:
-        """True if a rule gives the result of a view at every size, whatever torch assumed."""
-        facts, read = self._env.trial.facts, self._env.read
-        sizes = Sizes(read, lambda formula: implied(formula, facts))
-        return self._is_plain and is_bare(result) and is_plain(self._func, self.arguments, result, sizes)
-
-    def _is_by_rule(self, result: Any, facts: Facts) -> bool:
-        """True if a rule gives the result wherever the facts hold."""
-        rule, read = known_of(self._func).shape, self._env.read
-        if rule is None or self._changes or not (self._is_plain and is_bare(result)):
-            return False
-        sizes = Sizes(read, lambda formula: implied(formula, facts))
-        with unrecorded():
-            return gives(rule, schemas.by_name(self._func, *self.arguments), self.operands, sizes, result)
 
     def _key(self, value: Any) -> Hashable:
         """Return the part of a value that sizes may depend on; `([a], b)` and `([a, b],)` have different keys."""

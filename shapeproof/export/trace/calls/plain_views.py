@@ -2,8 +2,7 @@
 
 Law: where `plain_view` gives a view, eager raises nothing, at any size, and its result shares the operand's storage and
 has the given sizes, strides and offset; strides that reach no element may differ, unless the view is exact. Where
-`gives_its_operand` is true, eager returns the operand itself. The same holds of what torch noted as a result, if
-`is_plain` is true of it: no decision that torch made in its fake kernel makes a difference.
+`gives_its_operand` is true, eager returns the operand itself.
 
 The rules compare sizes by what the caller knows of the whole domain: no answer that torch assumed in the call supports
 them.
@@ -23,34 +22,11 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, Term, bare, floor_div
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import Dims, Size, Sizes, dims, lie_row_by_row, lies_row_by_row, same_storage
+from shapeproof.export.ops.layouts import Dims, Size, Sizes, dims, lie_row_by_row, lies_row_by_row
 from shapeproof.export.ops.shapes.shape_functions import Order
 from shapeproof.export.ops.table import known_of
 
 _aten = torch.ops.aten
-
-
-def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -> bool:
-    """True if a call gives the noted result at every size.
-
-    >>> from shapeproof.constraints.terms import constant
-    >>> x = torch.ones(2, 3)
-    >>> is_plain(torch.ops.aten.view.default, ((x, [3, 2]), {}), x.view(3, 2), Sizes(constant, lambda _: False))
-    True
-    """
-    order, asked = known_of(func).order, known_of(func).as_asked
-    if order is None and asked is None:
-        return False
-    call = schemas.by_name(func, *arguments)
-    operand = call["self"]
-    if not isinstance(result, torch.Tensor) or not same_storage(operand, result):
-        return False
-    if not sizes.equal(operand.storage_offset(), result.storage_offset()):
-        return False
-    if order is not None:
-        return _is_moved(operand, result, order(call), sizes)
-    mine, others = (dims(each.shape, each.stride(), sizes.read) for each in (operand, result))
-    return asked is not None and _keeps_rows(mine, others) and _fits(mine, call[asked], others, sizes)
 
 
 def _keeps_rows(mine: Dims, others: Dims) -> bool:
@@ -85,18 +61,6 @@ def _fits(mine: Dims, asked: Sequence[Size], others: Dims, sizes: Sizes) -> bool
 
 def _is_left_open(size: Size) -> bool:
     return isinstance(size, int) and size == -1
-
-
-def _is_moved(operand: torch.Tensor, result: torch.Tensor, order: Sequence[int | None], sizes: Sizes) -> bool:
-    """True if the dimensions of a result are those of its operand, in this order."""
-    mine, others = ([*zip(each.shape, each.stride(), strict=True)] for each in (operand, result))
-    return len(order) == len(others) and all(
-        sizes.equal(other[0], 1) if at is None else sizes.alike(mine[at], other)
-        for at, other in zip(order, others, strict=True)
-    )
-
-
-# ---------------------------------------------------------------------- views without a run
 
 
 @dataclass(frozen=True, slots=True)

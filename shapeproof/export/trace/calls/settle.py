@@ -20,10 +20,8 @@ Laws:
   layout afterwards, the induction fails: `Trial.doubtful`.
 - An operator that shares with its operand or copies it (`reshape`) may do one here and the other there. Only a program
   that writes into one of the two can tell: it is traced again, and nothing is settled in place (`Traced.doubtful`).
-
-A rule for the sizes of a result (ops/shapes/shape_functions.py) may need what the operator checks, and so not spare its
-run. It then spares the runs under other answers: where it gives the result that the operator gave, whatever some of the
-decisions say, these make no difference.
+- The result of such an operator may also lie otherwise there: then the trial keeps in mind which decisions were
+  forgotten for it (`Trial.relaid`), and takes them after all if the program can tell (graph/relaid.py).
 
 Decisions outside an operator (in Python code, or in decompositions that emit other nodes) are not handled here.
 """
@@ -31,7 +29,7 @@ Decisions outside an operator (in Python code, or in decompositions that emit ot
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -42,7 +40,8 @@ from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RERUNS
-from shapeproof.export.ops.layouts import Sizes, same_layout, sharing
+from shapeproof.export.ops.layouts import Sizes, same_layout, same_shape, sharing
+from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
@@ -61,8 +60,8 @@ class Call:
         again: runs the operator again on fresh aliases of the original operands and returns the aliases and the result.
             It raises where the operator raises or takes sizes from data.
         read: returns the term of a size, a stride or an offset.
-        by_rule: True if a rule gives the result wherever these facts hold.
         alias_or_copy: True if the graph records an operator that shares with its operand or copies it, by sizes.
+        any_layout: True if it makes no difference how the result is laid.
     """
 
     key: Hashable
@@ -70,8 +69,8 @@ class Call:
     result: Sequence[Any]
     again: Callable[[Trial], tuple[Sequence[torch.Tensor], Sequence[Any]]]
     read: Callable[[int | torch.SymInt], Term]
-    by_rule: Callable[[Facts], bool] = lambda _: False
     alias_or_copy: bool = False
+    any_layout: bool = False
 
 
 def settle(trial: Trial, first: int, known: int, call: Call) -> None:
@@ -83,22 +82,31 @@ def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     if not trial.in_place:
         return
     steps = trial.steps[first:]
-    key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))
+    key = (call.key, trial.any_layout, tuple((step.decision.taken, step.teaches) for step in steps))
     if key not in trial.memo:
-        trial.memo[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call))
-    trial.forget(first, trial.memo[key], known)
+        trial.memo[key] = _verdict(trial, steps, trial.learned[known:], call)
+    harmless, laying = trial.memo[key]
+    trial.forget(first, harmless, known)
+    for storage in storages([*call.result]) if laying else ():
+        trial.relaid[storage] = *trial.relaid.get(storage, ()), *(steps[index] for index in laying)
+
+
+def _verdict(
+    trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the decisions that make no difference, and those of them that determine the layout of the result."""
+    strict = frozenset(_harmless_ones(trial, steps, promised, call))
+    if not (trial.any_layout and call.alias_or_copy) or len(strict) == len(steps):
+        return strict, frozenset()
+    found = frozenset(_harmless_ones(trial, steps, promised, replace(call, any_layout=True)))
+    return found, found - strict
 
 
 def _harmless_ones(trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call) -> Iterator[int]:
     checks = [step.decision.taken for step in steps if _is_check(step) and step.teaches]
     base, checks = _met(checks, steps[0].given.assuming(*promised))
-    passed_over = _passed_over(steps, base, call)
-    as_taken = f.conjunction(*(steps[index].decision.taken for index in passed_over))
     for index, step in enumerate(steps):
-        if index in passed_over:
-            yield index
-            continue
-        if not _is_check(step) and _harmless(trial, base.assuming(step.flipped), call, as_taken):
+        if not _is_check(step) and _harmless(trial, base.assuming(step.flipped), call):
             yield index
         if step.teaches:
             base, checks = _met(checks, base.assuming(step.decision.taken))
@@ -110,50 +118,26 @@ def _met(checks: Sequence[Formula], base: Facts) -> tuple[Facts, list[Formula]]:
     return base.assuming(*met), [check for check in checks if check not in met]
 
 
-def _passed_over(steps: Sequence[Step], base: Facts, call: Call) -> frozenset[int]:
-    """Return the decisions whatever whose answers a rule gives the result, as long as the others are as taken."""
-    left = [index for index, step in enumerate(steps) if not _is_check(step)]
-
-    def gives(needed: Sequence[int]) -> bool:
-        return call.by_rule(base.assuming(*(steps[index].decision.taken for index in needed if steps[index].teaches)))
-
-    if gives(()):
-        return frozenset(left)
-    needed = left
-    if len(left) < 2 or not gives(needed):
-        return frozenset()
-    for index in left:
-        fewer = [each for each in needed if each != index]
-        needed = fewer if gives(fewer) else needed
-    return frozenset(left) - frozenset(needed)
-
-
 def _is_check(step: Step) -> bool:
     return step.decision.kind is Kind.ASSERTED
 
 
-def _harmless(trial: Trial, cell: Facts, call: Call, first: Formula) -> bool:
-    """True if the operator returns the same in a whole cell: run it at a point, then in the parts left out.
-
-    `first`: where the operator is run first, if the cell allows it.
-    """
+def _harmless(trial: Trial, cell: Facts, call: Call) -> bool:
+    """True if the operator returns the same in a whole cell: run it at a point, then in the parts left out."""
     cells = [cell]
     for _ in range(RERUNS):
         if not cells:
             return True
-        rest = _left_out(trial, cells.pop(), call, first)
+        rest = _left_out(trial, cells.pop(), call)
         if rest is None:
             return False
-        first = f.TRUE
         cells += rest
     return not cells
 
 
-def _left_out(trial: Trial, cell: Facts, call: Call, where: Formula) -> list[Facts] | None:
+def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
     """Return the parts of a cell that one run does not cover; None if the run returns something else, or raises."""
-    point = find(where, cell)
-    if not isinstance(point, dict) and where is not f.TRUE:
-        point = find(f.TRUE, cell)
+    point = find(f.TRUE, cell)
     if point is None:
         return []
     if not isinstance(point, dict):
@@ -166,20 +150,21 @@ def _left_out(trial: Trial, cell: Facts, call: Call, where: Formula) -> list[Fac
     if any(map(_is_check, again.steps)):
         return None
     sizes = Sizes(call.read, lambda formula: implied(formula, again.region))
-    mine, others = [*call.operands, *call.result], [*operands, *result]
-    if not _same(mine, others, sizes) or not (call.alias_or_copy or sharing(mine) == sharing(others)):
+    alike = same_shape if call.any_layout else same_layout
+    if not (_same(call.operands, operands, sizes, same_layout) and _same(call.result, result, sizes, alike)):
         return None
-    return [step.beyond for step in again.steps]
+    shared = sharing([*call.operands, *call.result]) == sharing([*operands, *result])
+    return [step.beyond for step in again.steps] if call.alias_or_copy or shared else None
 
 
-def _same(mine: Sequence[Any], others: Sequence[Any], sizes: Sizes) -> bool:
+def _same(mine: Sequence[Any], others: Sequence[Any], sizes: Sizes, alike: Callable[..., bool]) -> bool:
     """True if the values agree one by one."""
-    return len(mine) == len(others) and all(_same_value(*pair, sizes) for pair in zip(mine, others, strict=True))
+    return len(mine) == len(others) and all(_same_value(*pair, sizes, alike) for pair in zip(mine, others, strict=True))
 
 
-def _same_value(mine: Any, other: Any, sizes: Sizes) -> bool:
+def _same_value(mine: Any, other: Any, sizes: Sizes, alike: Callable[..., bool]) -> bool:
     if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
-        return same_layout(mine, other, sizes)
+        return alike(mine, other, sizes)
     if isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt):
         return type(mine) is not bool and type(other) is not bool and sizes.equal(mine, other)
     return mine is None and other is None
