@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.export import AdditionalInputs, Dim
+from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import Unevaluable, UsageError
@@ -207,9 +207,8 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     """
     _check_kinds(mod, args, kwargs)
     kwargs = binding.in_order(mod, args, kwargs or {})
-    args, kwargs, dynamic_shapes = binding.collected(mod, args, kwargs, dynamic_shapes)
+    args, kwargs, dynamic_shapes, others = binding.unpack(mod, args, kwargs, dynamic_shapes)
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
-    others = binding.further_inputs(dynamic_shapes) if isinstance(dynamic_shapes, AdditionalInputs) else []
     check_alike(mod, examples, others)
     shapes = binding.read_shapes(mod, args, kwargs, dynamic_shapes)
     reader = _Reader(where, shapes.roots, by_marks=not shapes.tree)

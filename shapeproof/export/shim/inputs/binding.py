@@ -157,11 +157,6 @@ class DynamicShapes:
     roots: Collection[str]
 
 
-def further_inputs(shapes: torch.export.AdditionalInputs) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Return the positional and keyword arguments of each call that AdditionalInputs holds."""
-    return [(given, more or {}) for given, more in shapes._examples]
-
-
 def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> DynamicShapes:
     """Read dynamic_shapes in any form.
 
@@ -185,19 +180,23 @@ def _as_tree(shapes: Any, mod: torch.nn.Module, args: tuple[Any, ...], kwargs: d
         raise UsageError(first_line(error)) from None
 
 
-def collected(
+def unpack(
     mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
-) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
-    """Return the inputs and dynamic_shapes as a tree, if given as a ShapesCollection: it knows an int by its wrapper.
+) -> tuple[tuple[Any, ...], dict[str, Any], Any, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """Return the inputs, dynamic_shapes, and the arguments of each call that AdditionalInputs holds.
+
+    A ShapesCollection becomes a tree: it knows an int among the inputs by a wrapper, which is taken off.
 
     Raises:
         UsageError: the collection names a tensor or an int that is no input.
     """
+    if isinstance(shapes, torch.export.AdditionalInputs):
+        return args, kwargs, shapes, [(given, more or {}) for given, more in shapes._examples]
     if not isinstance(shapes, torch.export.ShapesCollection):
-        return args, kwargs, shapes
+        return args, kwargs, shapes, []
     tree = _as_tree(shapes, mod, args, kwargs)
     plain, named = pytree.tree_map_only(torchs_shapes._IntWrapper, lambda wrapped: wrapped.val, (args, kwargs))
-    return plain, named, tree
+    return plain, named, tree, []
 
 
 def rebuild_inputs(
