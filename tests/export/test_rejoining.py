@@ -14,10 +14,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from torch.export import Dim
 
+from shapeproof.constraints.formulas import FALSE
+from shapeproof.constraints.terms import as_term, symbol
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.source.bytecode import locals_of
-from shapeproof.export.trace.python.rejoining import parting
+from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.verify import verified
 from tests.agreement import agree
 from tests.thoroughness import examples
@@ -51,6 +53,11 @@ class Noting(list):
         return super().__getitem__(index)
 
 
+def read(number):
+    """The term of a number; a symbolic one is known by its identity."""
+    return symbol(f"s{id(number)}") if isinstance(number, torch.SymInt) else as_term(number)
+
+
 class Node:
     """torch's node of a symbolic bool, which takes one side and keeps what is said of each branch."""
 
@@ -58,7 +65,7 @@ class Node:
         self.outcome, self.found = outcome, []
 
     def bool_(self):
-        self.found.append(parting(self, self.outcome) == [])
+        self.found.append(where_apart(self, read, self.outcome) is FALSE)
         return self.outcome
 
 
@@ -451,7 +458,7 @@ def test_the_node_must_be_the_one_that_is_tested():
 
     class Other(Node):
         def bool_(self):
-            self.found.append(parting(Node(self.outcome), self.outcome) == [])
+            self.found.append(where_apart(Node(self.outcome), read, self.outcome) is FALSE)
             return self.outcome
 
     nodes = [Other(outcome) for outcome in (True, False)]

@@ -5,7 +5,7 @@ followed as long as they only load values, compare or compute numbers, assign lo
 rejoin where they reach one instruction with the same objects on the stack and in the local names.
 
 `n % 2 == 1 or h % 2 == 1`, where n is odd, has an effect only where both are even: if the other side compares symbolic
-numbers, it is followed for each answer, and the answers with which it does not rejoin are returned.
+numbers, it is followed for each answer; where the answers are those with which it does not rejoin is returned.
 
 Laws:
 - No code of the user's runs here, and nothing is read that could run code (a property). An instruction that may have an
@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -88,83 +88,26 @@ class _Symbolic:
 
 Read = Callable[[Any], Term]
 """Returns the term of an int, symbolic or not."""
-
-
-@dataclass(frozen=True, slots=True)
-class _OfTwo:
-    """Two ints, at least one of them symbolic, on the side that is not being traced, and the sign between them."""
-
-    sign: str
-    left: Number
-    right: Number
-
-    def _terms(self, read: Read) -> tuple[Term, Term]:
-        left, right = (
-            each.read(read) if isinstance(each, Computed) else read(each) for each in (self.left, self.right)
-        )
-        return left, right
-
-
-class Computed(_OfTwo):
-    """An int that is computed of the two."""
-
-    __slots__ = ()
-
-    def read(self, read: Read) -> Term:
-        """Return its term."""
-        term: Term = _ARITHMETIC[self.sign](*self._terms(read))
-        return term
-
-
-class Comparison(_OfTwo):
-    """A comparison of the two."""
-
-    __slots__ = ()
-
-    def read(self, read: Read) -> Formula:
-        """Return its formula."""
-        return f.real_compare(self.sign, *self._terms(read))
-
-
-Number = int | torch.SymInt | Computed
-_NUMBER = {int, torch.SymInt, Computed}
-Way = Sequence[tuple[Comparison, bool]]
-"""The comparisons of symbolic numbers on one way through the other side, with their answers."""
+_KNOWN = {f.TRUE: True, f.FALSE: False}
+"""The comparisons that have one answer at all sizes."""
 
 
 class _OpenError(Exception):
-    """The next instruction tests the result of this comparison, to which no answer is assumed yet."""
+    """The next instruction tests a comparison of symbolic numbers, to which no answer is assumed yet."""
 
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self.index = index
+    def __init__(self, asked: Formula) -> None:
+        super().__init__(asked)
+        self.asked = asked
 
 
-def where_apart(asked: Any, read: Read, outcome: bool) -> Formula | None:  # noqa: FBT001
+def where_apart(asked: Any, read: Read, outcome: bool) -> Formula | None:  # noqa: FBT001 - the answer to the question
     """Return where the branch that asks now has an effect on inputs of its other side: FALSE if it has none.
 
-    None if it may have one everywhere. `read` returns the term of an int. The arguments are those of `parting`.
-    """
-    ways = parting(asked, outcome)
-    try:
-        return None if ways is None else f.disjunction(*(_taking(way, read) for way in ways))
-    except Untranslatable:
-        return None
-
-
-def _taking(way: Way, read: Read) -> Formula:
-    """Return where the comparisons of a way have its answers."""
-    asked = ((each.read(read), answer) for each, answer in way)
-    return f.conjunction(*(formula if answer else f.negate(formula) for formula, answer in asked))
-
-
-def parting(asked: Any, outcome: bool) -> Sequence[Way] | None:  # noqa: FBT001 - the answer to the question
-    """Return the ways through the other side that do not rejoin the traced one: none if the branch has no effect.
-
-    None if no way is known to rejoin.
+    None if it may have one everywhere.
 
     Args:
         asked: torch's node of the symbolic bool in question.
+        read: returns the term of an int.
         outcome: the side that is being traced.
     """
     frame = _branching(asked)
@@ -173,11 +116,15 @@ def parting(asked: Any, outcome: bool) -> Sequence[Way] | None:  # noqa: FBT001 
         return None
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED or _SHOWING.intersection(frame.f_code.co_names):
         return None
-    scope = _Scope(frame.f_code, functools.cache(lambda: locals_of(frame)), frame.f_globals, frame.f_builtins)
+    scope = _Scope(frame.f_code, functools.cache(lambda: locals_of(frame)), frame.f_globals, frame.f_builtins, read)
     copies = 1 + _tests_a_copy(instructions(frame.f_code)[index - 1])
     traced = {state.rest: state for state in _followed(_Side(scope, index, [_Symbolic(outcome)] * copies))}
-    ways = list(_ways(_Side(scope, index, [not outcome] * copies), traced))
-    return [way for way, rejoins in ways if not rejoins] if any(rejoins for _, rejoins in ways) else None
+    try:
+        ways = list(_ways(_Side(scope, index, [not outcome] * copies), traced))
+    except Untranslatable:
+        return None
+    apart = [where for where, rejoins in ways if not rejoins]
+    return None if len(apart) == len(ways) else f.disjunction(*apart)
 
 
 def _tests_a_copy(before: Instruction) -> bool:
@@ -185,20 +132,20 @@ def _tests_a_copy(before: Instruction) -> bool:
     return before.opname == "COPY" and before.arg == 1
 
 
-def _ways(start: _Side, traced: Mapping[Hashable, _State]) -> Iterator[tuple[Way, bool]]:
-    """Yield the ways through the other side, and whether each rejoins the traced side."""
-    open_: list[dict[int, bool]] = [{}]
+def _ways(start: _Side, traced: Mapping[Hashable, _State]) -> Iterator[tuple[Formula, bool]]:
+    """Yield where each way through the other side is taken, and whether it rejoins the traced side."""
+    open_: list[dict[Formula, bool]] = [_KNOWN]
     while open_:
         answers = open_.pop()
-        side = replace(start, stack=list(start.stack), stored={}, compared={}, answers=answers)
+        side = replace(start, stack=list(start.stack), stored={}, answers=answers)
         try:
             rejoins = any(state.rest in traced and _same(state, traced[state.rest]) for state in _followed(side))
         except _OpenError as test:
-            if len(answers) < _MOST_COMPARED:
-                open_ += [{**answers, test.index: answer} for answer in (True, False)]
+            if len(answers) < len(_KNOWN) + _MOST_COMPARED:
+                open_ += [{**answers, test.asked: answer} for answer in (True, False)]
                 continue
             rejoins = False
-        yield [(side.compared[index], answer) for index, answer in answers.items()], rejoins
+        yield f.conjunction(*(asked if answer else f.negate(asked) for asked, answer in answers.items())), rejoins
 
 
 def _branching(asked: Any) -> FrameType | None:
@@ -211,12 +158,13 @@ def _branching(asked: Any) -> FrameType | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A function's code and names; the local names are looked up only if needed."""
+    """A function's code and names, and what reads its numbers; the local names are looked up only if needed."""
 
     code: CodeType
     local: Callable[[], Mapping[str, Any]]
     module: Mapping[str, Any]
     builtin: Mapping[str, Any]
+    read: Read
     depth: int = 0
 
 
@@ -254,10 +202,8 @@ class _Side:
     index: int = 0
     stack: list[Any] = field(default_factory=list)
     stored: dict[str, Any] = field(default_factory=dict)
-    compared: dict[int, Comparison] = field(default_factory=dict)
-    """The comparisons of symbolic numbers, by the instruction that makes them; none is made twice."""
-    answers: Mapping[int, bool] | None = None
-    """The answers that are assumed to them; None if a comparison of symbolic numbers ends the side."""
+    answers: Mapping[Formula, bool] | None = None
+    """What is assumed of comparisons of symbolic numbers; None if a symbolic number that is read ends the side."""
 
     @property
     def next(self) -> Instruction:
@@ -354,37 +300,39 @@ class _Side:
                 return imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
             case "CALL" if step.arg == 0:
                 line = step.positions.lineno if step.positions else None
-                return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope.depth)
+                return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope)
         raise EndError
 
-    def _number(self, sign: str, left: Any, right: Any) -> Number:
-        """Return the int that Python computes; of symbolic numbers, what is to be computed. Only plain ints divide."""
-        kinds = {type(left), type(right)}
-        divides = sign in _DIVIDING
-        if sign not in _ARITHMETIC or not kinds <= _NUMBER or (divides and not (type(right) is int and right > 0)):
+    def _number(self, sign: str, left: Any, right: Any) -> int | Term:
+        """Return the int that Python computes; of symbolic numbers, its term. Only plain ints divide."""
+        if sign not in _ARITHMETIC or (sign in _DIVIDING and not (type(right) is int and right > 0)):
             raise EndError
-        if kinds == {int}:
-            return int(_ARITHMETIC[sign](left, right))
-        if self.answers is None:
-            raise EndError
-        return Computed(sign, left, right)
+        plain = type(left) is int and type(right) is int
+        found: int | Term = _ARITHMETIC[sign](*((left, right) if plain else map(self._term, (left, right))))
+        return found
 
-    def _compared(self, sign: str, left: Any, right: Any) -> Any:
-        """Return the bool that Python computes; of symbolic numbers, the comparison itself."""
-        kinds = {type(left), type(right)}
-        if self.answers is None or kinds == {int} or not kinds <= _NUMBER or sign not in SIGNS:
+    def _compared(self, sign: str, left: Any, right: Any) -> bool | Formula:
+        """Return the bool that Python computes; of symbolic numbers, where it is true."""
+        if sign not in SIGNS or PLAIN.issuperset(map(type, (left, right))):
             return compared(sign, left, right)
-        self.compared[self.index] = Comparison(sign, left, right)
-        return self.compared[self.index]
+        return f.real_compare(sign, self._term(left), self._term(right))
+
+    def _term(self, number: Any) -> Term:
+        if self.answers is None or not (type(number) in {int, torch.SymInt} or isinstance(number, Term)):
+            raise EndError
+        return number if isinstance(number, Term) else self.scope.read(number)
 
     def _truth(self, value: Any) -> bool:
         """Return the side that a test of a value takes; of a comparison of symbolic numbers, the assumed answer."""
-        at = next((index for index, each in self.compared.items() if each is value), None)
-        if at is None:
-            return _truth(value)
-        if self.answers is None or at not in self.answers:
-            raise _OpenError(at)
-        return self.answers[at]
+        if isinstance(value, _Symbolic):
+            return value.true
+        if isinstance(value, Formula):
+            if self.answers is None or value not in self.answers:
+                raise _OpenError(value)
+            return self.answers[value]
+        if type(value) not in PLAIN:
+            raise EndError
+        return bool(value)
 
     def _store(self, name: str, value: Any) -> None:
         """Assign a local name, unless that may drop the last reference to an object, whose finalizer would run."""
@@ -402,15 +350,7 @@ class _Side:
         return self.stack.pop()
 
 
-def _truth(value: Any) -> bool:
-    if isinstance(value, _Symbolic):
-        return value.true
-    if type(value) not in PLAIN:
-        raise EndError
-    return bool(value)
-
-
-def _called(slots: list[Any], where: SourceLocation, depth: int) -> Any:
+def _called(slots: list[Any], where: SourceLocation, scope: _Scope) -> Any:
     """Return the plain value of a function without arguments, which is followed, too."""
     (function, *others) = [slot for slot in slots if slot is not NULL] or [None]
     if others or type(function) is not FunctionType:
@@ -419,7 +359,7 @@ def _called(slots: list[Any], where: SourceLocation, depth: int) -> Any:
         return answer
     code = function.__code__
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
-    if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or depth >= _DEEPEST:
+    if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or scope.depth >= _DEEPEST:
         raise EndError
-    scope = _Scope(code, dict, function.__globals__, _builtins_of(function), depth + 1)
-    return _Side(scope).returned()
+    own = _Scope(code, dict, function.__globals__, _builtins_of(function), scope.read, scope.depth + 1)
+    return _Side(own).returned()
