@@ -90,3 +90,13 @@ def test_a_grad_fn_is_the_one_that_eager_has(made, name):
     report = check(mod, (torch.ones(3, 2),), dynamic_shapes=SHAPES)
     assert report.status == "proved"
     torch.testing.assert_close(report.program.module()(torch.ones(1, 2)), mod(torch.ones(1, 2)))
+
+
+@pytest.mark.parametrize("drop", [F.dropout1d, F.dropout2d, F.dropout3d, torch.feature_dropout])
+def test_a_write_into_a_view_that_dropout_returns_is_one_into_its_operand(drop):
+    """`dropout1d` of two dims adds one, drops, and takes it away again: its result is a view of its operand."""
+    mod = Written(lambda x: drop(x, 0.5, False))
+    x = torch.ones(3, *[2] * {F.dropout2d: 2, F.dropout3d: 3}.get(drop, 1))
+    report = check(mod, (x,), dynamic_shapes=SHAPES)
+    assert report.status == "proved"
+    torch.testing.assert_close(report.program.module()(x[:1]), mod(x[:1]))

@@ -67,7 +67,7 @@ from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.raised import only_in_the_first, raised_by_the_user
 from shapeproof.export.source.texts import number_in_text, number_used
-from shapeproof.export.trace.calls.dropouts import undropped
+from shapeproof.export.trace.calls.dropouts import drops_nothing
 from shapeproof.export.trace.calls.fakes import as_asked, as_data, refuse_hidden, view_of_copy, with_rows
 from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.stated import Stated
@@ -340,9 +340,6 @@ class _Watch(TorchFunctionMode):
             self._env.trial.doubtful |= GRAD_FN in read  # an operator that was not run has another grad_fn
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
-        same = undropped(func, args, kwargs) if self._aliasing else None
-        if same is not None:
-            return same
         if func is CONTIGUOUS:
             func = torch.ops.aten.contiguous.default
         elif takes_symbols(func, args, kwargs):
@@ -379,6 +376,9 @@ class _Watch(TorchFunctionMode):
         record = recorder.__torch_dispatch__
 
         def dispatch(_: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if self._aliasing and drops_nothing(func, args, kwargs or {}):
+                return args[0]
+
             def run(func: Any, args: Any, kwargs: Any) -> Any:
                 with _unrecorded_if_it_fails(recorder.tracer.graph, func):
                     return record(func, types, args, kwargs)
