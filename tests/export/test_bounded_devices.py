@@ -32,9 +32,14 @@ def calls():
         "index_select.default": {"self": rows, "dim": 0, "index": index},
         "index_put.default": {"self": all_rows, "indices": [operand(6, dtype=torch.int64, count=None)],
                               "values": operand(6, 4, count=ALL), "accumulate": False},
-        "index_add.default": {"self": all_rows, "dim": 0, "index": index, "source": rows, "alpha": None},
+        "index_add.default": {"self": all_rows, "dim": 0, "index": index, "source": rows, "alpha": 1},
         "masked_scatter.default": {"self": all_rows, "mask": mask, "source": all_rows},
     }  # fmt: skip
+
+
+def operator_named(name):
+    packet, overload = name.split(".")
+    return getattr(getattr(torch.ops.aten, packet), overload)
 
 
 def found_devices(result):
@@ -44,6 +49,6 @@ def found_devices(result):
 @pytest.mark.parametrize("name", calls())
 def test_a_static_form_stays_on_the_device_of_its_operands(name):
     """The faults: a mean's count, `cat`'s masks and a `flip`'s ends lay on the default device."""
-    given = Given(calls()[name], [(12, 4)], lambda *_: None)
+    given = Given(operator_named(name), calls()[name], [(12, 4)], lambda *_: None)
     with torch.device("meta"):
         assert found_devices({**VALUES, **ROWS}[name](given)) == {"cpu"}

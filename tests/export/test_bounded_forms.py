@@ -72,7 +72,7 @@ def at_bounds(draw, operator, args, kwargs, varying):
     operands = {key: padded(draw, each, varying.get(key, ())) if isinstance(each, torch.Tensor) else each
                 for key, each in named.items()}  # fmt: skip
     form = {**VALUES, **LOSSES}[str(operator).removeprefix("aten.")]
-    found = outcome(lambda: form(Given(operands, [], lambda *_: None)), ())
+    found = outcome(lambda: form(Given(operator, operands, [], lambda *_: None)), ())
     return wanted if wanted is RAISES else leaves(wanted[0]), found if found is RAISES else leaves(found[0])
 
 

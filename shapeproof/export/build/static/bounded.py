@@ -382,9 +382,9 @@ class _Run(torch.fx.Interpreter):
 
     def _masked(self, node: torch.fx.Node) -> Any:
         name = str(node.target).removeprefix("aten.")
-        packet, _, overload = name.partition(".")
-        in_place = packet.endswith("_")
-        form = {**ROWS, **VALUES, **LOSSES}.get(f"{packet.removesuffix('_')}.{overload}")
+        name, _, overload = name.partition(".")
+        packet, in_place = name.removesuffix("_"), name.endswith("_")
+        form = {**ROWS, **VALUES, **LOSSES}.get(f"{packet}.{overload}")
         if form is None or not all(self._rows.first(each) for each in node.all_input_nodes):
             raise Refused("it mixes rows with what lies beyond them")
         if packet == "select" and not self._written.isdisjoint(storages(node.meta["val"])):
@@ -397,7 +397,8 @@ class _Run(torch.fx.Interpreter):
         def define(dim: int, count: torch.Tensor) -> None:
             self._define(self._rows.sizes(noted[0])[dim], count)
 
-        found = form(Given(arguments, limits, define))
+        operator = getattr(getattr(torch.ops.aten, packet), overload)
+        found = form(Given(operator, arguments, limits, define))
         made = [each.to(like.dtype) for each, like in zip(listed(found), noted, strict=True)]
         if in_place:
             return self.env[node.args[0]].copy_(made[0])  # type: ignore[index]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from shapeproof.export.build.static.masking import (
     Tensor,
     dims_of,
     filled,
+    forms,
     meant,
     positions,
     valid_first,
@@ -182,21 +183,17 @@ def _index(given: Given) -> Tensor:
     return source.value[tuple(safe.get(dim, slice(None)) for dim in range(max(safe) + 1))]
 
 
-def _index_select(given: Given) -> Tensor:
-    source, index = given.tensor("self"), given.tensor("index")
-    (dim,) = dims_of(given["dim"], source.value.dim())
-    return source.value.index_select(dim, _looked_up(source, dim, index, "index_select()").view(-1))
+def _rows_looked_up(given: Given, source: str = "self", index: str = "index") -> Any:
+    """`index_select`, `gather`, `embedding`: the rows along a dim, the first if none is given, that an index names."""
+    rows = given.tensor(source)
+    (dim,) = dims_of(given["dim"] or 0, rows.value.dim())
+    places = _looked_up(rows, dim, given.tensor(index), f"a {source} of `{given.operator}`")
+    return given.run(**{source: rows.value, index: places})
 
 
-def _embedding(given: Given) -> Tensor:
-    table, index = given.fixed("weight"), given.tensor("indices")
-    return torch.nn.functional.embedding(_looked_up(given.tensor("weight"), 0, index, "embedding"), table)
-
-
-def _gather(given: Given) -> Tensor:
-    source, index = given.tensor("self"), given.tensor("index")
-    (dim,) = dims_of(given["dim"], source.value.dim())
-    return source.value.gather(dim, _looked_up(source, dim, index, "gather"))
+def _embedding(given: Given) -> Any:
+    given.fixed("weight")
+    return _rows_looked_up(given, "weight", "indices")
 
 
 def _select(given: Given) -> Tensor:
@@ -256,18 +253,14 @@ def _index_put(given: Given) -> Tensor:
     return _onto(given, first, columns[first], write)
 
 
-def _writing(name: str, source: str = "source") -> Callable[[Given], Tensor]:
-    """Return the form of an operator that writes rows along a dim; of `index_*`, each index has one row."""
-
-    def form(given: Given) -> Tensor:
-        rows, index = given.tensor(source), given.tensor("index")
-        (dim,) = dims_of(given["dim"], given.tensor("self").value.dim())
-        if name.startswith("index") and rows.dims.get(dim) is not index.dims.get(0):
-            raise Refused("its source has another size from data than its index")
-        more = {} if given["alpha"] is None else {"alpha": given["alpha"]}
-        return _onto(given, dim, index, lambda onto, at: getattr(onto, name)(dim, at, rows.value, **more))
-
-    return form
+def _written(given: Given) -> Tensor:
+    """An operator that writes rows along a dim; of `index_*`, each index has one row."""
+    source = "source" if "source" in given.arguments else "src"
+    rows, index = given.tensor(source), given.tensor("index")
+    (dim,) = dims_of(given["dim"], given.tensor("self").value.dim())
+    if source == "source" and rows.dims.get(dim) is not index.dims.get(0):
+        raise Refused("its source has another size from data than its index")
+    return _onto(given, dim, index, lambda onto, at: given.run(**{"self": onto, "index": at, source: rows.value}))
 
 
 def _masked_scatter(given: Given) -> Tensor:
@@ -283,23 +276,21 @@ def _masked_scatter(given: Given) -> Tensor:
     return target.masked_scatter(mask, elements)
 
 
-ROWS: Mapping[str, Callable[[Given], Any]] = {
-    "nonzero.default": _nonzero,
-    "masked_select.default": _masked_select,
-    "_unique2.default": _unique,
-    "unique_consecutive.default": _consecutive,
-    "repeat_interleave.Tensor": _repeat_interleave,
-    "repeat_interleave.self_Tensor": _repeat_rows,
-    "index.Tensor": _index,
-    "index_select.default": _index_select,
-    "embedding.default": _embedding,
-    "gather.default": _gather,
-    "select.int": _select,
-    "flip.default": _flip,
-    "index_put.default": _index_put,
-    "index_add.default": _writing("index_add"),
-    "index_copy.default": _writing("index_copy"),
-    "scatter.src": _writing("scatter", "src"),
-    "scatter_add.default": _writing("scatter_add", "src"),
-    "masked_scatter.default": _masked_scatter,
-}
+ROWS = forms(
+    {
+        "nonzero": _nonzero,
+        "masked_select": _masked_select,
+        "_unique2": _unique,
+        "unique_consecutive": _consecutive,
+        "repeat_interleave.Tensor": _repeat_interleave,
+        "repeat_interleave.self_Tensor": _repeat_rows,
+        "index.Tensor": _index,
+        "index_select gather": _rows_looked_up,
+        "embedding": _embedding,
+        "select.int": _select,
+        "flip": _flip,
+        "index_put": _index_put,
+        "index_add index_copy scatter.src scatter_add": _written,
+        "masked_scatter": _masked_scatter,
+    }
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,30 +16,21 @@ from shapeproof.export.build.static.masking import (
     broadcast_dims,
     dims_of,
     filled,
+    forms,
     meant,
     number_of,
     rows_of,
     valid_first,
     wide,
-    zeroed,
 )
 from shapeproof.export.shim.guarding import assert_all
 
 # ---------------------------------------------------------------------- reductions
 
 
-def _reducing(value: float, packet: Callable[..., Any]) -> Callable[[Given], Tensor]:
-    """Return the form of a reduction with this neutral element."""
-
-    def form(given: Given) -> Tensor:
-        operand = given.tensor("self")
-        rest = {name: each for name, each in given.arguments.items() if name != "self"}
-        return packet(filled(operand, value), **rest)  # type: ignore[no-any-return]
-
-    return form
-
-
-_sum = _reducing(0, torch.sum)
+def _product(given: Given) -> Any:
+    """`prod`, `all`: the neutral element is 1."""
+    return given.run(self=filled(given.tensor("self"), 1))
 
 
 def mean_of(operand: Operand, dims: list[int], *, keepdim: bool = False, dtype: torch.dtype | None = None) -> Tensor:
@@ -54,10 +45,10 @@ def _mean(given: Given) -> Tensor:
     return mean_of(operand, dims, keepdim=bool(given["keepdim"]), dtype=given["dtype"])
 
 
-def _logsumexp(given: Given) -> Tensor:
+def _logsumexp(given: Given) -> Any:
     operand = given.tensor("self")
     real = operand.value if operand.value.is_floating_point() else operand.value.to(torch.get_default_dtype())
-    return filled(Operand(real, operand.dims), float("-inf")).logsumexp(given["dim"], given["keepdim"])
+    return given.run(self=filled(Operand(real, operand.dims), float("-inf")))
 
 
 def _norm(given: Given) -> Tensor:
@@ -103,19 +94,12 @@ def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
     return value
 
 
-def _chosen(name: str) -> Callable[[Given], Any]:
-    """Return the form of `amax`, `max` and their like, which return one of the elements."""
-
-    def form(given: Given) -> Any:
-        operand = given.tensor("self")
-        dims = dims_of(given["dim"], operand.value.dim())
-        value = _copied(operand, dims)
-        if given["dim"] is None or name.startswith("am"):
-            return getattr(value, name if name.startswith("am") else f"a{name}")(dims, bool(given["keepdim"]))
-        found = getattr(value, name)(dims[0], bool(given["keepdim"]))
-        return found.values, _within(found.indices, operand, dims[0])
-
-    return form
+def _chosen(given: Given) -> Any:
+    """`amax`, `max` and their like, which return one of the elements; `max` along a dim also its index."""
+    operand = given.tensor("self")
+    dims = dims_of(given["dim"], operand.value.dim())
+    found = given.run(self=_copied(operand, dims))
+    return found if isinstance(found, Tensor) else (found[0], _within(found[1], operand, dims[0]))
 
 
 def _within(index: Tensor, operand: Operand, dim: int) -> Tensor:
@@ -123,54 +107,29 @@ def _within(index: Tensor, operand: Operand, dim: int) -> Tensor:
     return torch.where(index < operand.dims[dim], index, 0) if dim in operand.dims else index
 
 
-def _placed(name: str) -> Callable[[Given], Tensor]:
-    """Return the form of `argmax`, which returns the index of an element."""
-
-    def form(given: Given) -> Tensor:
-        operand = given.tensor("self")
-        if given["dim"] is None and operand.value.dim() != 1:
-            raise Refused("it counts elements of all dims")
-        (dim,) = dims_of(given["dim"], operand.value.dim())
-        found = getattr(_copied(operand, [dim]), name)(dim, bool(given["keepdim"]))
-        return _within(found, operand, dim)
-
-    return form
+def _placed(given: Given) -> Tensor:
+    """`argmax`, which returns the index of an element."""
+    operand = given.tensor("self")
+    if given["dim"] is None and operand.value.dim() != 1:
+        raise Refused("it counts elements of all dims")
+    (dim,) = dims_of(given["dim"], operand.value.dim())
+    return _within(given.run(self=_copied(operand, [dim])), operand, dim)
 
 
-def _soft(name: str) -> Callable[[Given], Tensor]:
-    """Return the form of `softmax`: invalid elements get no weight."""
-
-    def form(given: Given) -> Tensor:
-        operand = given.tensor("self")
-        dtype = given["dtype"] or operand.value.dtype
-        if not dtype.is_floating_point:
-            raise Refused("it is of integers")
-        (dim,) = dims_of(given["dim"], operand.value.dim())
-        value = filled(Operand(operand.value.to(dtype), operand.dims), float("-inf"), [dim])
-        return getattr(torch, name)(value, dim, given["dtype"])  # type: ignore[no-any-return]
-
-    return form
+def _soft(given: Given) -> Any:
+    """`softmax`, and what autograd calls for it: invalid elements get no weight."""
+    operand = given.tensor("self")
+    dtype = given["dtype"] or operand.value.dtype
+    if not dtype.is_floating_point:
+        raise Refused("it is of integers")
+    value = Operand(operand.value.to(dtype), operand.dims)
+    return given.run(self=filled(value, float("-inf"), dims_of(given["dim"], operand.value.dim())))
 
 
-def _soft_below(name: str) -> Callable[[Given], Tensor]:
-    """Return the form of what autograd calls for `softmax`."""
-
-    def form(given: Given) -> Tensor:
-        operand = given.tensor("self")
-        value = filled(operand, float("-inf"), dims_of(given["dim"], operand.value.dim()))
-        return getattr(torch.ops.aten, name)(value, given["dim"], given["half_to_float"])  # type: ignore[no-any-return]
-
-    return form
-
-
-def _soft_gradient(name: str) -> Callable[[Given], Tensor]:
-    """Return the form of the gradient of `softmax`: it adds the gradients of the results."""
-
-    def form(given: Given) -> Tensor:
-        broadcast_dims([given.tensor("grad_output"), given.tensor("output")])
-        return getattr(torch.ops.aten, name)(**zeroed(given))  # type: ignore[no-any-return]
-
-    return form
+def _soft_gradient(given: Given) -> Any:
+    """The gradient of `softmax`: it adds the gradients of the results."""
+    broadcast_dims([given.tensor("grad_output"), given.tensor("output")])
+    return given.run()
 
 
 # ---------------------------------------------------------------------- order
@@ -231,7 +190,7 @@ def _topk(given: Given) -> tuple[Tensor, Tensor]:
 # ---------------------------------------------------------------------- products
 
 
-def _product(given: Given) -> Tensor:
+def _matrices(given: Given) -> Any:
     """A product of matrices; invalid elements of the inner dim are zeroed."""
     left = given.tensor("self")
     right = given.tensor("mat2" if "mat2" in given.arguments else "other")
@@ -240,10 +199,10 @@ def _product(given: Given) -> Tensor:
         raise Refused("it sums over sizes from data that are not one")
     if left.value.dim() > 2 or right.value.dim() > 2:
         raise Refused("it is of a batch")
-    return torch.matmul(filled(left, 0), filled(right, 0))
+    return given.run()
 
 
-def _attention(given: Given) -> Tensor:
+def _attention(given: Given) -> Any:
     """`scaled_dot_product_attention` of a set with itself; invalid keys get no weight."""
     query, key, value = (given.tensor(name) for name in ("query", "key", "value"))
     mask = meant(key, [key.value.dim() - 2])
@@ -256,51 +215,27 @@ def _attention(given: Given) -> Tensor:
         raise Refused("it is causal, drops elements or groups heads")
     if given["attn_mask"] is not None:
         raise Refused("it has a mask of its own")
-    return torch.nn.functional.scaled_dot_product_attention(
-        query.value, filled(key, 0), filled(value, 0), attn_mask=mask.transpose(-1, -2), scale=given["scale"]
-    )
+    return given.run(query=query.value, attn_mask=mask.transpose(-1, -2))
 
 
-VALUES: Mapping[str, Callable[[Given], Any]] = {
-    "sum.default": _sum,
-    "sum.dim_IntList": _sum,
-    "mean.default": _mean,
-    "mean.dim": _mean,
-    "prod.default": _reducing(1, torch.prod),
-    "prod.dim_int": _reducing(1, torch.prod),
-    "any.default": _reducing(0, torch.any),
-    "any.dim": _reducing(0, torch.any),
-    "all.default": _reducing(1, torch.all),
-    "all.dim": _reducing(1, torch.all),
-    "any.dims": _reducing(0, torch.any),
-    "all.dims": _reducing(1, torch.all),
-    **dict.fromkeys(("count_nonzero.default", "count_nonzero.dim_IntList"), _reducing(0, torch.count_nonzero)),
-    "nansum.default": _reducing(0, torch.nansum),
-    "logsumexp.default": _logsumexp,
-    **dict.fromkeys(
-        ("linalg_vector_norm.default", "norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype"), _norm
-    ),
-    **dict.fromkeys(("var.default", "var.dim", "var.correction"), _variance),
-    **dict.fromkeys(("std.default", "std.dim", "std.correction"), _deviation),
-    "amax.default": _chosen("amax"),
-    "amin.default": _chosen("amin"),
-    "max.default": _chosen("max"),
-    "min.default": _chosen("min"),
-    "max.dim": _chosen("max"),
-    "min.dim": _chosen("min"),
-    "argmax.default": _placed("argmax"),
-    "argmin.default": _placed("argmin"),
-    "softmax.int": _soft("softmax"),
-    "log_softmax.int": _soft("log_softmax"),
-    **{f"{name}.default": _soft_below(name) for name in ("_softmax", "_log_softmax")},
-    **{f"{name}.default": _soft_gradient(name) for name in ("_softmax_backward_data", "_log_softmax_backward_data")},
-    "cat.default": _cat,
-    "sort.default": _sort,
-    "sort.stable": _sort,
-    "argsort.default": _argsort,
-    "argsort.stable": _argsort,
-    "topk.default": _topk,
-    "mm.default": _product,
-    "matmul.default": _product,
-    "scaled_dot_product_attention.default": _attention,
-}
+VALUES = forms(
+    {
+        "sum sum.dim_IntList nansum any any.dim any.dims count_nonzero count_nonzero.dim_IntList": Given.run,
+        "prod prod.dim_int all all.dim all.dims": _product,
+        "mean mean.dim": _mean,
+        "logsumexp": _logsumexp,
+        "linalg_vector_norm norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dim_dtype": _norm,
+        "var var.dim var.correction": _variance,
+        "std std.dim std.correction": _deviation,
+        "amax amin max min max.dim min.dim": _chosen,
+        "argmax argmin": _placed,
+        "softmax.int log_softmax.int _softmax _log_softmax": _soft,
+        "_softmax_backward_data _log_softmax_backward_data": _soft_gradient,
+        "cat": _cat,
+        "sort sort.stable": _sort,
+        "argsort argsort.stable": _argsort,
+        "topk": _topk,
+        "mm matmul": _matrices,
+        "scaled_dot_product_attention": _attention,
+    }
+)

@@ -2,10 +2,10 @@
 
 At the bounds, a size from data becomes its bound with a count beside it: the first `count` rows are valid, the others
 hold arbitrary values. Each operator that would mix valid rows with others has a form (masked_rows.py,
-masked_values.py), its in-place variant, too. *Law* of each form, at every count: the valid rows of its result are the
-operator's result on the valid rows of its operands; where the operator raises, an assertion in the graph raises. A
-bounded program may contain only operators with a form, or with a rule that they keep rows apart (row_by_row.py).
-No code here is specific to an operator.
+masked_values.py, masked_losses.py), its in-place variant, too. *Law* of each form, at every count: the valid rows of
+its result are the operator's result on the valid rows of its operands; where the operator raises, an assertion in the
+graph raises. A bounded program may contain only operators with a form, or with a rule that they keep rows apart
+(row_by_row.py). No code here is specific to an operator.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ class Given:
     """A call at its bounds: its operands, and upper bounds of its results' sizes.
 
     Attributes:
+        operator: the operator; of one that writes in place, the operator that returns the result.
         arguments: by name; a tensor is an Operand, a number that varies is a tensor.
         limits: for each result, the bounds of its sizes.
         define: records the count of a dim of the first result.
     """
 
+    operator: Callable[..., Any]
     arguments: Mapping[str, Any]
     limits: Sequence[tuple[int, ...]]
     define: Callable[[int, Tensor], None]
@@ -62,6 +64,12 @@ class Given:
         if found.dims:
             raise Refused(f"its {name} has a size from data")
         return found.value
+
+    def run(self, /, **changed: Any) -> Any:
+        """Return what the operator gives for these arguments; those not changed have 0 for their invalid elements."""
+        kept = {name: each for name, each in self.arguments.items() if name not in changed}
+        masked = {name: filled(each, 0) if isinstance(each, Operand) else each for name, each in kept.items()}
+        return self.operator(**masked, **changed)
 
 
 def rows_of(operand: Operand, dim: int) -> Tensor:
@@ -85,11 +93,6 @@ def filled(operand: Operand, value: float, dims: Sequence[int] | None = None) ->
     """Return the tensor with its invalid elements replaced by a number."""
     mask = meant(operand, dims)
     return operand.value if mask is None else operand.value.masked_fill(~mask, value)
-
-
-def zeroed(given: Given) -> dict[str, Any]:
-    """Return the arguments of a call; the invalid elements of its tensors are 0."""
-    return {name: filled(each, 0) if isinstance(each, Operand) else each for name, each in given.arguments.items()}
 
 
 def broadcast_dims(operands: Sequence[Operand]) -> dict[int, Tensor]:
@@ -134,3 +137,13 @@ def positions(condition: Tensor, limit: int) -> Tensor:
     """Return the indices of true elements, one row each, padded with zeros to `limit` rows."""
     found: Tensor = torch.nonzero_static(condition, size=limit, fill_value=0)
     return found
+
+
+def forms(table: Mapping[str, Callable[[Given], Any]]) -> dict[str, Callable[[Given], Any]]:
+    """Return the form of each operator that a table lists; one without the name of an overload is the default.
+
+    >>> list(forms({"sum sum.dim_IntList": lambda given: given.run()}))
+    ['sum.default', 'sum.dim_IntList']
+    """
+    every = ((name, form) for names, form in table.items() for name in names.split())
+    return {name if "." in name else f"{name}.default": form for name, form in every}
