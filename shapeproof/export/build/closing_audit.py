@@ -14,24 +14,23 @@ A derived size is read under a separate name: with `x: [2*k + 1]` the graph read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import linear
-from shapeproof.constraints.terms import Term, name_of, symbol
-from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.contract.sizes import plainly, readings, relations
+from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.nodes import calls_of, graphs_that_run, input_nodes
-from shapeproof.export.graph.readback import Source, Value, assertions
+from shapeproof.export.graph.readback import Value, assertions
 from shapeproof.export.ops.schemas import by_name
 from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, PROMISED
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
-from shapeproof.export.trace.translate import Translator, Untranslatable
+from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import DataCheck
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -57,7 +56,7 @@ def unmatched(
         data: checks recorded by the trace, also about numbers from data; the program must make them.
         promised: what operators guarantee of those numbers; the program need not check these formulas.
     """
-    read = _Read(program, inputs, translator_of(program))
+    read = _Read(program, inputs)
     outer = [each for graph in graphs_that_run(program.graph_module) for each in assertions(graph, read.source)]
     known = Facts([*read.sizes, *outer], inputs.budget)
     missing = _missing([*read.relations, *domain], known)
@@ -100,76 +99,36 @@ def _missing(claims: Sequence[Formula], known: Facts) -> list[Formula]:
     return [claim for claim in claims if claim not in stated and not implied(claim, known)]
 
 
-@dataclass(slots=True)
 class _Read:
-    """Names of the numbers that a graph reads from its inputs and from data.
+    """The names of the numbers that a graph reads from its inputs and from data.
 
     Attributes:
         sizes: facts about the names: sizes are nonnegative, and symbols have definitions.
         relations: declared relations between sizes and symbols that are read elsewhere; these are claims, too.
     """
 
-    program: torch.export.ExportedProgram
-    inputs: Inputs
-    translator: Translator
-    sizes: list[Formula] = field(default_factory=list)
-    relations: list[Formula] = field(default_factory=list)
-    _names: dict[tuple[str, int], Term] = field(default_factory=dict)
+    def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
+        terms = [leaf.terms for leaf in inputs.leaves]
+        places, related = readings(terms), relations(terms)
+        self._translator = translator_of(program)
+        self._leaves: dict[Any, int] = {node: leaf for leaf, node in enumerate(input_nodes(program.graph, len(terms)))}
+        self._names: dict[Any, Term] = {
+            (leaf, index): symbol(f"#{leaf}.{index}") for leaf in range(len(terms)) for index in range(len(terms[leaf]))
+        }
+        self._names |= {(each.leaf, each.index): symbol(each.name) for each in related}
+        self._names |= {(at.leaf, at.index): symbol(name) for name, at in places.items() if at.is_plain}
+        self.sizes = [f.ge(own, 0) for (leaf, _), own in self._names.items() if inputs.leaves[leaf].is_tensor]
+        derived = ((name, self._names[at.leaf, at.index], at) for name, at in places.items() if not at.is_plain)
+        self.sizes += [f.eq(symbol(name), at.value(own, plainly)) for name, own, at in derived]
+        self.relations = [each.formula for each in related]
 
-    def __post_init__(self) -> None:
-        plain = self._read_plainly()
-        self._read_derived(plain)
-
-    def _read_plainly(self) -> set[str]:
-        """Name each symbol by the first size that equals it; return the named symbols."""
-        read: set[str] = set()
-        for leaf, index, term in self._declared():
-            own = symbol(f"{leaf.source}#{index}")
-            if name_of(term) is not None and not term.symbols <= read:
-                read |= term.symbols
-                own = term
-            self._names[leaf.source, index] = own
-            self.sizes += [f.ge(own, 0)] if leaf.is_tensor else []
-        return read
-
-    def _read_derived(self, plain: set[str]) -> None:
-        """Define each other symbol by a size derived from it; claim that each derived size equals its declared term."""
-        for leaf, index, term in self._declared():
-            own = self._names[leaf.source, index]
-            form = linear(term)
-            if form is not None and form.name not in plain:
-                self.sizes.append(f.eq(symbol(form.name), (own - form.offset) // form.step))
-                plain.add(form.name)
-            if own is not term and term.symbols:
-                self.relations.append(f.eq(own, term))
-
-    def _declared(self) -> Iterator[tuple[Leaf, int, Term]]:
-        for leaf in self.inputs.leaves:
-            for index, term in enumerate(leaf.terms):
-                yield leaf, index, term
-
-    @property
-    def source(self) -> Source:
-        """The value of a node that reads an input or data; used by readback.py."""
-        given = input_nodes(self.program.graph, len(self.inputs.leaves))
-        leaves = dict(zip(given, self.inputs.leaves, strict=True))
-
-        def of_input(node: torch.fx.Node, index: int) -> Value:
-            leaf = leaves.get(node)
-            return None if leaf is None else self._names.get((leaf.source, index))
-
-        def value(node: torch.fx.Node) -> Value:
-            operand = node.args[0] if node.target is _SIZE else node
-            is_input = isinstance(operand, torch.fx.Node) and operand.op == "placeholder"
-            index = node.args[1] if node.target is _SIZE else 0
-            read = of_input(operand, index) if is_input else None  # type: ignore[arg-type]
-            return self._noted(node.meta.get("val")) if read is None else read
-
-        return value
-
-    def _noted(self, value: Any) -> Value:
-        """Return the meaning of a number in the node's metadata."""
+    def source(self, node: torch.fx.Node) -> Value:
+        """Return the value of a node that reads an input or data; used by readback.py."""
+        operand, index = node.args if node.target is _SIZE else (node, 0)
+        named = self._names.get((self._leaves.get(operand), index))
+        if named is not None:
+            return named
         try:
-            return self.translator.quantity(value)
+            return self._translator.quantity(node.meta.get("val"))
         except Untranslatable:
             return None

@@ -88,7 +88,7 @@ class _Symbolic:
 
 Read = Callable[[Any], Term]
 """Returns the term of an int, symbolic or not."""
-_KNOWN = {f.TRUE: True, f.FALSE: False}
+_KNOWN: Mapping[Formula, bool] = {f.TRUE: True, f.FALSE: False}
 """The comparisons that have one answer at all sizes."""
 
 
@@ -134,7 +134,7 @@ def _tests_a_copy(before: Instruction) -> bool:
 
 def _ways(start: _Side, traced: Mapping[Hashable, _State]) -> Iterator[tuple[Formula, bool]]:
     """Yield where each way through the other side is taken, and whether it rejoins the traced side."""
-    open_: list[dict[Formula, bool]] = [_KNOWN]
+    open_ = [_KNOWN]
     while open_:
         answers = open_.pop()
         side = replace(start, stack=list(start.stack), stored={}, answers=answers)
