@@ -54,7 +54,6 @@ from shapeproof.export.shim.process.attention import attention_as_in_eager
 from shapeproof.export.shim.process.contiguous import CONTIGUOUS, contiguous_by_its_operator
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.each_call import while_the_model_runs
-from shapeproof.export.shim.process.idle_work import plain_numbers_compared
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
@@ -251,7 +250,6 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         _nothing_caught(env),
         env.operators.switches.watched(),
         quiet(),
-        plain_numbers_compared(),
         formats_by_terms(functools.partial(lies_in_order, read=env.read)),
         transforms_ended(),
         keywords_ranged(),

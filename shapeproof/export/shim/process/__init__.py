@@ -2,7 +2,7 @@
 
 one_thread.py      one export at a time
 quiet.py           logs and warnings
-idle_work.py       the garbage collector, threads that wait for each other, `min` and `max` of plain numbers
+idle_work.py       the garbage collector, compiled branches, threads that wait for each other
 deferred_code.py   the Python code of graphs, generated once
 noted_lines.py     the model's lines with each node, cheaply
 each_call.py       a check before each operator runs; a watch while torch.export runs a model

@@ -7,9 +7,6 @@ process holds: torch, sympy and the model. This walk takes a tenth of an export'
 
 *Threads.* A kernel on few elements ends before other threads have begun, and OpenMP's threads wait for each other in a
 busy loop. Where other processes use the cores, the wait takes ten times the work.
-
-*`min` and `max`.* While torch.export runs a model, it replaces them, for every caller, by functions that look for
-tensors and symbolic sizes in each pair of arguments. The solver calls them for every bound.
 """
 
 from __future__ import annotations
@@ -17,20 +14,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from threadpoolctl import ThreadpoolController
 from torch._C._dynamo.eval_frame import reset_code
 from torch._dynamo.convert_frame import output_codes
 from torch._dynamo.eval_frame import cached_backends
 from torch._dynamo.utils import get_metrics_context, orig_code_map
-from torch._export import non_strict_utils
 
 from shapeproof.export.limits import ONE_THREAD_ELEMENTS
-from shapeproof.export.shim.replaced import replaced
-
-_PLAIN = frozenset({int, float})
 
 
 @contextlib.contextmanager
@@ -84,19 +76,3 @@ def few_threads(elements: int) -> Iterator[None]:
 def _pools() -> ThreadpoolController:
     """The thread pools of the process, sought once: torch brings its own with it."""
     return ThreadpoolController()
-
-
-@contextlib.contextmanager
-def plain_numbers_compared() -> Iterator[None]:
-    """Inside this block, torch's `min` and `max` leave plain numbers to Python's at once."""
-    torchs: Callable[..., Any] = non_strict_utils._tensor_min_max
-
-    def extreme(*args: Any, real_callable: Callable[..., Any], **kwargs: Any) -> Any:
-        among = args[0] if len(args) == 1 and type(args[0]) in {tuple, list} else args
-        if _PLAIN.issuperset(map(type, among)):
-            kwargs.pop("tensor_callable")
-            return real_callable(*args, **kwargs)
-        return torchs(*args, real_callable=real_callable, **kwargs)
-
-    with replaced(non_strict_utils, _tensor_min_max=extreme):
-        yield
