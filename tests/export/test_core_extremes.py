@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch.export import Dim
@@ -64,26 +66,28 @@ def test_an_extreme_of_sizes_is_an_operand_or_arithmetic(most):
         torch.testing.assert_close(core.module()(torch.ones(rows)), model(torch.ones(rows)))
 
 
-def test_a_minimum_stays_where_an_operand_may_be_negative():
-    class Shifted(torch.nn.Module):
-        def forward(self, x):
-            return x + torch.sym_min(x.shape[0] - 3, 4)
+class Shifted(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.sym_min(3 - x.shape[0], -4)
 
-    program = export(Shifted(), (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+
+@pytest.mark.parametrize(("most", "left"), [(9, []), (None, [torch.sym_min])])
+def test_a_minimum_stays_where_an_operand_has_no_lower_bound(most, left):
+    program = export(Shifted(), (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=1, max=most)},))
     core = program.run_decompositions()
-    assert extremes(core) == [torch.sym_min]
+    assert extremes(core) == left
     for rows in range(1, 10):
         torch.testing.assert_close(core.module()(torch.ones(rows)), Shifted()(torch.ones(rows)))
 
 
 def test_the_arithmetic_of_an_extreme_is_right():
-    """Law: with t = (2*a + 1)//(a + b + 1) and a, b >= 0, min(a, b) is a - t*(a - b), max(a, b) is b + t*(a - b)."""
-    t, within = "((2*a + 1)//(a + b + 1))", {"a": (0, None), "b": (0, None)}
+    """Law: with t = (2*a + 2*k + 1)//(a + b + 2*k + 1) and a, b >= -k, min is a - t*(a - b), max b + t*(a - b)."""
+    t, within = "((2*a + 1)//(a + b + 1))", {"a": (0, None), "b": (0, None)}  # where k is 0: else a + k is a here
     for order, value in (("a >= b", 1), ("a < b", 0)):
         assert prove(f"{t} == {value}", within, given=[order]).status == "proved"
-    for a in range(40):
-        for b in range(40):
-            once = (2 * a + 1) // (a + b + 1)
+    for k in (0, 1, 7):
+        for a, b in itertools.product(range(-k, 40), repeat=2):
+            once = (2 * a + 2 * k + 1) // (a + b + 2 * k + 1)
             assert (a - once * (a - b), b + once * (a - b)) == (min(a, b), max(a, b))
 
 

@@ -6,17 +6,14 @@ written out, the compiler has no question.
 
 A bound is rewritten only if its sign is proved, and only in slices of sizes that do not come from data.
 
-Runtimes for core operators may support neither `sym_min` nor `sym_max` (ExecuTorch's verifier admits no torch function
-as an operator). The operators of such a program run again in the ShapeEnv of its trace, which answers without hints, so
-`remove_clamps` removes the written bounds. `VerifiedProgram.validate` writes them again before a save.
+The ShapeEnv of a trace answers without hints, so a program gets written bounds when it is saved
+(`VerifiedProgram.validate`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -39,25 +36,11 @@ _NO_BOUND = (None, torch.iinfo(torch.int64).max)
 
 def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
     """Write out the bounds of slices in place, unless these are proved to be in order and within the sliced size."""
-    for graph in _changed(program, facts, _Slice.write):
-        graph.lint()
-
-
-def remove_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
-    """Remove written-out bounds in place; slice operators clamp their bounds at run time anyway."""
-    for graph in _changed(program, facts, _Slice.leave):
-        graph.eliminate_dead_code()
-
-
-def _changed(
-    program: torch.export.ExportedProgram, facts: Facts, change: Callable[[_Slice], bool]
-) -> Iterator[torch.fx.Graph]:
-    """Yield each graph of the program and its bodies in which `change` has changed a slice; recompile it afterwards."""
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):
-        changed = [change(_Slice(node, translator, facts)) for node in nodes.calls_of(module.graph, *_SLICES)]
-        if any(changed):
-            yield module.graph
+        written = [_Slice(node, translator, facts).write() for node in nodes.calls_of(module.graph, *_SLICES)]
+        if any(written):
+            module.graph.lint()
             module.recompile()
 
 
@@ -99,41 +82,12 @@ class _Slice:
         counted = implied(f.ge(first, 0), self._facts) and implied(f.ge(last, 0), self._facts)
         return self._call(torch.sym_max, start, end) if counted and not implied(f.le(first, last), self._facts) else end
 
-    def leave(self) -> bool:
-        """Remove the clamps that the slice performs itself; return true if there were any."""
-        with contextlib.suppress(Untranslatable, AttributeError):
-            length = self._read(nodes.metadata(self._operand).shape[self._dim])
-            start = self._left(self._start, length, None)
-            end = self._left(self._end, length, self._start or 0)
-            return self._put(start, end)
-        return False
-
     def _put(self, start: Any, end: Any) -> bool:
         """Give the slice other bounds; return true if they are."""
         if (start, end) == (self._start, self._end):
             return False
         self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
         return True
-
-    def _left(self, bound: Any, length: Term, start: Any) -> Any:
-        """Return the bound inside a clamp that is equivalent for the slice; any other bound unchanged."""
-        if not isinstance(bound, torch.fx.Node) or bound.target not in {torch.sym_min, torch.sym_max}:
-            return bound
-        for index, other in enumerate(bound.args):
-            rest = bound.args[1 - index]
-            if bound.target is torch.sym_min and self._read(other) is length:
-                return rest
-            if bound.target is torch.sym_max and start is not None and other is start and self._is_counted(rest, other):
-                return self._left(rest, length, None)
-            if bound.target is torch.sym_max and other == 0 and isinstance(rest, torch.fx.Node):
-                negative = [each for each in rest.args if isinstance(each, int) and each < 0]
-                if rest.target is operator.add and negative and self._read(rest) is length + negative[0]:
-                    return negative[0]
-        return bound
-
-    def _is_counted(self, *bounds: Any) -> bool:
-        """True if bounds are proved nonnegative, that is counted from the start."""
-        return all(implied(f.ge(self._read(bound), 0), self._facts) for bound in bounds)
 
     @functools.cached_property
     def _length(self) -> torch.fx.Node:

@@ -19,7 +19,6 @@ from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.export.build.accepted.shipped import of_regions, shipped
 from shapeproof.export.build.assertions import assert_answers, assert_domain, word_checks
 from shapeproof.export.build.bounds import Bounding
-from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.divisions import write_divisions
@@ -133,7 +132,6 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
     """Write the domain into the graph; return the formulas that the proof relies on and the program does not check."""
     word_checks(traced, trial)
     assert_domain(traced, inputs, domain.formulas)
-    write_clamps(traced, domain)
     return unmatched(traced, inputs, domain.formulas, trial.checks, trial.promised)
 
 

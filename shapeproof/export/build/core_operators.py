@@ -1,12 +1,12 @@
 """Rewrites a program in core operators by operators that runtimes support at every size.
 
 ExecuTorch's verifier admits Python's operators on numbers, and no torch functions. `torch.sym_float(n)` becomes
-`n / 1`, which is the same double, and slices clamp their bounds themselves (clamps.py). The verifier also counts the
-rows of the first piece of a split, which specializes a size; each piece becomes a separate slice instead. A minimum or
-maximum that is proved to be one of its operands becomes that operand: metadata holds `min(128, past + step)` where
-`past + step <= 128` is enforced, so that memory planners see the bound. One whose order is open is computed: with
-`t = (2*a + 1)//(a + b + 1)`, which is 1 where a >= b and else 0, the minimum of two sizes is `a - t*(a - b)`. Operators
-that a runtime lacks altogether stay (`math.sqrt`).
+`n / 1`, which is the same double. The verifier also counts the rows of the first piece of a split, which specializes a
+size; each piece becomes a separate slice instead. A minimum or maximum that is proved to be one of its operands becomes
+that operand: metadata holds `min(128, past + step)` where `past + step <= 128` is enforced, so that memory planners see
+the bound. One whose order is open is computed: with `t = (2*a + 1)//(a + b + 1)`, which is 1 where a >= b and else 0,
+the minimum of two sizes is `a - t*(a - b)`; of numbers of at least -k, with `t = (2*a + 2*k + 1)//(a + b + 2*k + 1)`.
+Operators that a runtime lacks altogether stay (`math.sqrt`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import Term
-from shapeproof.export.build.clamps import remove_clamps
 from shapeproof.export.build.divisions import write_divisions
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.trees import graph_modules
+from shapeproof.export.trace.known.known_sizes import proved_bounds
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
@@ -38,7 +38,6 @@ _EXTREMES = (torch.sym_min, torch.sym_max)
 
 def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
     """Rewrite the operators of a decomposed program in place, by the facts that hold for all its inputs."""
-    remove_clamps(program, facts)
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):
         checking = nodes.checking(module.graph)  # the facts rest on it
@@ -69,15 +68,16 @@ def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Con
         if implied(ordered, facts):
             _replace(node, least if node.target is torch.sym_min else greatest, kept)
             return
-    if implied(f.conjunction(f.ge(left, 0), f.ge(right, 0)), facts):
-        _replace(node, _computed(node, first, second), kept)
+    ends = [end for each in (left, right) if (end := proved_bounds(each, facts).lower) is not None]
+    if len(ends) == len(node.args):
+        _replace(node, _computed(node, first, second, max(0, -min(ends))), kept)
 
 
-def _computed(node: torch.fx.Node, one: Any, other: Any) -> Any:
-    """Return the minimum or maximum of two numbers of at least 0, by operators that every runtime has."""
-    call = functools.partial(nodes.call_beside, node)
-    above = call(operator.add, call(operator.mul, one, 2), 1)
-    picked = call(operator.floordiv, above, call(operator.add, call(operator.add, one, other), 1))
+def _computed(node: torch.fx.Node, one: Any, other: Any, below: int) -> Any:
+    """Return the minimum or maximum of two numbers of at least `-below`, by operators that every runtime has."""
+    call, more = functools.partial(nodes.call_beside, node), 2 * below + 1
+    above = call(operator.add, call(operator.mul, one, 2), more)
+    picked = call(operator.floordiv, above, call(operator.add, call(operator.add, one, other), more))
     step = call(operator.mul, picked, call(operator.sub, one, other))
     found = call(*((operator.sub, one) if node.target is torch.sym_min else (operator.add, other)), step)
     found.meta["val"] = node.meta["val"]
