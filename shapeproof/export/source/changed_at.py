@@ -5,14 +5,14 @@ The caller defines and judges the changes.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS
+from shapeproof.export.shim.replaced import traced_by
 from shapeproof.export.source.frames import in_torch, is_users, location
 
 
@@ -29,15 +29,9 @@ class ChangedAt:
         self._at: FrameType | None = None
         self._line = 0
 
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Follow the code run inside the block; another tracer of the process, such as a debugger, is paused."""
-        before = sys.gettrace()
-        sys.settrace(self._called)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
+    def following(self) -> AbstractContextManager[None]:
+        """Follow the code run inside the block."""
+        return traced_by(self._called)
 
     def _called(self, frame: FrameType, event: str, _: Any) -> Any:
         file = frame.f_code.co_filename

@@ -7,7 +7,6 @@ other handlers, all exceptions are recorded with `sys.settrace`, which doubles t
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import sys
@@ -17,7 +16,7 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any
 
-from shapeproof.export.shim.replaced import bound
+from shapeproof.export.shim.replaced import bound, traced_by
 from shapeproof.export.source.bytecode import READ, InPlaceOf, Instruction, index_at, instructions
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
@@ -64,8 +63,7 @@ class Recorder(InPlaceOf):
         raise NameError(f"name {self.name!r} is not defined", name=self.name)
 
 
-@contextlib.contextmanager
-def watched() -> Iterator[None]:
+def watched() -> AbstractContextManager[None]:
     """Record all exceptions in the user's functions inside the block; a debugger is paused."""
 
     def within(frame: FrameType, event: str, arg: Any) -> Any:
@@ -79,12 +77,7 @@ def watched() -> Iterator[None]:
         frame.f_trace_lines = False
         return within
 
-    before = sys.gettrace()
-    sys.settrace(entered)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
+    return traced_by(entered)
 
 
 # ---------------------------------------------------------------------- handlers in code

@@ -21,6 +21,7 @@ from torch.fx.experimental import sym_node
 
 from shapeproof.export.shim.numbers.sym_nodes import is_whole
 from shapeproof.export.shim.numbers.symbols import PLAIN
+from shapeproof.export.shim.replaced import replaced
 
 Answer = Callable[..., Any]
 """Takes a number, the asking frame, and the details of the question. None: use torch's own answer."""
@@ -75,17 +76,9 @@ def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
             }
             flag = cls is torch.SymBool
             others = _as_bool(cls, ask, answers.decided) if flag else _of_number(cls, ask, answers.unlike)
-            _exchange(cls, members | others, after)
-        _exchange(sym_node, {"to_node": _operand(sym_node.to_node)}, after)
+            after.enter_context(replaced(cls, **members | others))
+        after.enter_context(replaced(sym_node, to_node=_operand(sym_node.to_node)))
         yield
-
-
-def _exchange(cls: Any, members: Mapping[str, Any], after: contextlib.ExitStack) -> None:
-    """Set these members of a class or a module, and restore the old ones at exit."""
-    own = vars(cls)
-    for name, member in members.items():
-        after.callback(*((setattr, cls, name, own[name]) if name in own else (delattr, cls, name)))
-        setattr(cls, name, member)
 
 
 def _operand(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

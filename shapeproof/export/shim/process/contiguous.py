@@ -9,13 +9,14 @@ torch lists its methods once, for the rest of the process.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import handle_torch_function, has_torch_function
+
+from shapeproof.export.shim.replaced import replaced
 
 CONTIGUOUS = torch._C.TensorBase.contiguous
 """Torch's own method, as modes see it."""
@@ -30,8 +31,7 @@ def contiguous(self: FakeTensor, *args: Any, **kwargs: Any) -> Any:
     return torch.ops.aten.contiguous.default(self, **kwargs)
 
 
-@contextlib.contextmanager
-def contiguous_by_its_operator() -> Iterator[None]:
+def contiguous_by_its_operator() -> AbstractContextManager[None]:
     """Inside this block, `contiguous` of a fake tensor calls its operator, whatever the tensor's layout.
 
     >>> with contiguous_by_its_operator():
@@ -40,8 +40,4 @@ def contiguous_by_its_operator() -> Iterator[None]:
     >>> FakeTensor.contiguous is CONTIGUOUS
     True
     """
-    FakeTensor.contiguous = contiguous  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        del FakeTensor.contiguous
+    return replaced(FakeTensor, contiguous=contiguous)
