@@ -21,7 +21,6 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes
-from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
@@ -48,7 +47,7 @@ class _Slice:
     def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
         self._node, self._size, self._facts = node, translator.size, facts
         self._made: list[torch.fx.Node] = []
-        named = schemas.by_name(node.target, node.args, node.kwargs)
+        named = nodes.arguments(node)
         self._operand, self._dim, self._start, self._end, self._step = map(named.get, _ARGUMENTS)
 
     def write(self) -> bool:

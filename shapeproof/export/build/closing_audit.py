@@ -24,9 +24,8 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.contract.sizes import plainly, readings, relations
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.graph.nodes import calls_of, graphs_that_run, input_nodes
+from shapeproof.export.graph.nodes import arguments, calls_of, graphs_that_run, input_nodes
 from shapeproof.export.graph.readback import Value, assertions
-from shapeproof.export.ops.schemas import by_name
 from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, PROMISED
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
@@ -90,7 +89,7 @@ def checks_of(module: torch.fx.GraphModule) -> Counter[str]:
 
 def _messages(graph: torch.fx.Graph) -> set[str]:
     calls = calls_of(graph, ASSERTION, DATA_ASSERTION)
-    said = {by_name(node.target, node.args, node.kwargs)["assert_msg"] for node in calls}
+    said = {arguments(node)["assert_msg"] for node in calls}
     return {message for message in said if not message.startswith(PROMISED)}
 
 

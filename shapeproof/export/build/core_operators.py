@@ -23,7 +23,6 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.divisions import write_divisions
 from shapeproof.export.graph import nodes
-from shapeproof.export.ops import schemas
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.known.known_sizes import proved_bounds
 from shapeproof.export.trace.traced import translator_of
@@ -113,7 +112,7 @@ def _divide_by_one(node: torch.fx.Node) -> None:
 
 def _slice_each(split: torch.fx.Node) -> None:
     """Rewrite a split as one slice per piece, if the lengths are constant and the first dimension is dynamic."""
-    named = schemas.by_name(split.target, split.args, split.kwargs)
+    named = nodes.arguments(split)
     pieces, sizes = split.meta["val"], named["split_sizes"]
     users = list(split.users)
     if not all(isinstance(size, int) for size in sizes) or all(isinstance(each.shape[0], int) for each in pieces):

@@ -44,6 +44,11 @@ def metadata(value: Any) -> Any:
     return value.meta.get("val") if isinstance(value, torch.fx.Node) else value
 
 
+def arguments(node: torch.fx.Node) -> dict[str, Any]:
+    """Return the arguments of a call by name, with the operator's defaults."""
+    return schemas.by_name(node.target, node.args, node.kwargs)
+
+
 def tensors_of(node: torch.fx.Node) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors that a node returns, each with a unique name: `unbind[0]`."""
     value = metadata(node)
@@ -147,7 +152,7 @@ def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
     copies = known_of(node.target).copies if node.op == "call_function" else None
     if copies is None:
         return None, [], 0
-    named = schemas.by_name(node.target, node.args, node.kwargs)
+    named = arguments(node)
     return named["self"], list(named[copies.argument]) if copies.argument else [], copies.value
 
 

@@ -29,7 +29,6 @@ from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.graph.emit import Computation, NoGraphForm
-from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
 from shapeproof.export.ops.table import known_of
@@ -342,10 +341,7 @@ class _Run(torch.fx.Interpreter):
     def _sized(self, node: torch.fx.Node, packet: str) -> Any:
         """Run an operator that takes sizes, with the bounds of its result."""
         sizes = self._limits_of(node.meta["val"])
-        named = {
-            name: torch.fx.map_arg(each, self._told)
-            for name, each in schemas.by_name(node.target, node.args, node.kwargs).items()
-        }
+        named = {name: torch.fx.map_arg(each, self._told) for name, each in nodes.arguments(node).items()}
         if packet in {"view", "reshape", "_unsafe_view", "unflatten", "flatten"}:
             return named["self"].view(sizes) if "view" in packet else named["self"].reshape(sizes)
         if packet == "expand":
@@ -391,7 +387,7 @@ class _Run(torch.fx.Interpreter):
             raise Refused("it is written into")
         noted = listed(node.meta["val"])
         limits = [self._limits_of(each) if isinstance(each, torch.Tensor) else () for each in noted]
-        named = schemas.by_name(node.target, node.args, node.kwargs)
+        named = nodes.arguments(node)
         arguments = {key: self._bounded(each) for key, each in named.items()}
 
         def define(dim: int, count: torch.Tensor) -> None:
