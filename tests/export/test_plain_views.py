@@ -22,7 +22,6 @@ from tests.agreement import agree
 from tests.thoroughness import examples
 
 ATEN = torch.ops.aten
-CONCRETE = Sizes(constant, lambda _: False)
 TOLD = Sizes(constant, lambda formula: formula.constant is True)
 SIZES = (0, 1, 1, 2, 3)
 

@@ -60,11 +60,14 @@ class _Slice:
             length = self._read(size)
             start = start if start in _NO_BOUND else self._clamped(start, length)
             end = end if end in _NO_BOUND else self._ordered(start or 0, self._clamped(end, length))
-            return self._put(start, end)
         except Untranslatable:
             for node in reversed(self._made):
                 node.graph.erase_node(node)
-        return False
+            return False
+        if (start, end) == (self._start, self._end):
+            return False
+        self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
+        return True
 
     def _clamped(self, bound: Any, length: Term) -> Any:
         """Return the bound, counted from the start and clamped to the size; unchanged if its sign is unknown."""
@@ -80,13 +83,6 @@ class _Slice:
         first, last = self._read(start), self._read(end)
         counted = implied(f.ge(first, 0), self._facts) and implied(f.ge(last, 0), self._facts)
         return self._call(torch.sym_max, start, end) if counted and not implied(f.le(first, last), self._facts) else end
-
-    def _put(self, start: Any, end: Any) -> bool:
-        """Give the slice other bounds; return true if they are."""
-        if (start, end) == (self._start, self._end):
-            return False
-        self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
-        return True
 
     @functools.cached_property
     def _length(self) -> torch.fx.Node:

@@ -175,12 +175,9 @@ class VerifiedProgram(torch.export.ExportedProgram):
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
 
-    def __reduce__(self) -> tuple[Callable[[bytes], torch.export.ExportedProgram], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., torch.export.ExportedProgram], tuple[io.BytesIO]]:
         """Pickle in torch.export.save's format: the state of a trace cannot be pickled. The report is left out."""
         file = io.BytesIO()
         torch.export.save(self, file)
-        return _unpickled, (file.getvalue(),)
-
-
-def _unpickled(content: bytes) -> torch.export.ExportedProgram:
-    return torch.export.load(io.BytesIO(content))
+        file.seek(0)
+        return torch.export.load, (file,)

@@ -104,7 +104,8 @@ def _on_data(inputs: Inputs, program: torch.export.ExportedProgram, checks: Iter
     Law: two checks with one text refuse the same inputs, whatever names their numbers have.
     """
     graph, sizes = program.graph, inputs.user_names
-    made = {str(number): (node, path) for node in graph.nodes for number, path in _numbers(node)}
+    bindings = ((node, node.meta.get("unbacked_bindings") or {}) for node in graph.nodes)
+    made = {str(number): (node, str(path)) for node, numbers in bindings for number, path in numbers.items()}
     for check in checks:
         data = [name for name in made if name in check.formula.symbols]
         names = sizes | {name: f"data_{index}" for index, name in enumerate(data, 1)}
@@ -115,12 +116,6 @@ def _on_data(inputs: Inputs, program: torch.export.ExportedProgram, checks: Iter
         yield f"{shown}, which the program checks on its data ({computation(program, of, own)})"
     for node in nodes.calls_of(graph, *ASSERTIONS_OF_TENSORS):
         yield f"that all of a tensor is true, which the program checks ({computation(program, node.all_input_nodes)})"
-
-
-def _numbers(node: torch.fx.Node) -> Iterator[tuple[Any, str]]:
-    """Yield torch's symbols for the numbers from data that a node makes, each with its place in the result."""
-    for number, path in (node.meta.get("unbacked_bindings") or {}).items():
-        yield number, str(path)
 
 
 def of_memory(memory: Memory) -> Iterator[str]:

@@ -122,11 +122,11 @@ class Regions:
         report = {} if self.report is None else {NOTE: saved_report(self.report)}
         archives.save_archive(file, programs, {_MANIFEST: json.dumps(manifest), **report})
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Regions], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[[IO[bytes]], Regions], tuple[IO[bytes]]]:
         """Pickle in the format of `save`: the state of a trace cannot be pickled."""
         file = io.BytesIO()
         self._write(file)
-        return _unpickled, (file.getvalue(),)
+        return _read, (file,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Regions:
         return replace(self, programs=copy.deepcopy(self.programs, memo))
@@ -151,10 +151,6 @@ def load_regions(path: str | Path) -> Regions:
         raise UsageError(f"{path} cannot be read: {error.strerror or said_by(error)}") from None
     except UsageError as error:
         raise UsageError(f"{path} holds {error}") from None
-
-
-def _unpickled(content: bytes) -> Regions:
-    return _read(io.BytesIO(content))
 
 
 def _read(file: IO[bytes]) -> Regions:

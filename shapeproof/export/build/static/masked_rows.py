@@ -198,7 +198,7 @@ def _embedding(given: Given) -> Any:
 
 def _select(given: Given) -> Tensor:
     source, index = given.tensor("self"), given["index"]
-    (dim,) = dims_of(given["dim"], source.value.dim())
+    (dim,) = given.dims(source)
     if not isinstance(index, int):
         raise Refused("its index comes of data")
     at = Operand(torch.tensor([index], device=source.value.device))
@@ -257,7 +257,7 @@ def _written(given: Given) -> Tensor:
     """An operator that writes rows along a dim; of `index_*`, each index has one row."""
     source = "source" if "source" in given.arguments else "src"
     rows, index = given.tensor(source), given.tensor("index")
-    (dim,) = dims_of(given["dim"], given.tensor("self").value.dim())
+    (dim,) = given.dims(given.tensor("self"))
     if source == "source" and rows.dims.get(dim) is not index.dims.get(0):
         raise Refused("its source has another size from data than its index")
     return _onto(given, dim, index, lambda onto, at: given.run(**{"self": onto, "index": at, source: rows.value}))

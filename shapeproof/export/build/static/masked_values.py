@@ -41,7 +41,7 @@ def mean_of(operand: Operand, dims: list[int], *, keepdim: bool = False, dtype: 
 
 def _mean(given: Given) -> Tensor:
     operand = given.tensor("self")
-    dims = dims_of(given["dim"], operand.value.dim())
+    dims = given.dims(operand)
     return mean_of(operand, dims, keepdim=bool(given["keepdim"]), dtype=given["dtype"])
 
 
@@ -56,7 +56,7 @@ def _norm(given: Given) -> Tensor:
     operand, order = given.tensor("self"), given["ord"] if "ord" in given.arguments else given["p"]
     if order is not None and not 0 < order < math.inf:
         raise Refused("its order is not positive, or infinite")
-    dims, keepdim = dims_of(given["dim"], operand.value.dim()), bool(given["keepdim"])
+    dims, keepdim = given.dims(operand), bool(given["keepdim"])
     one, power = (
         torch.linalg.vector_norm(filled(operand, 0), each, dims, keepdim, dtype=given["dtype"])
         for each in (math.inf, 2 if order is None else order)
@@ -69,16 +69,12 @@ def _variance(given: Given) -> Tensor:
     operand = given.tensor("self")
     if operand.value.is_complex():
         raise Refused("it is of complex numbers")
-    dims, keepdim = dims_of(given["dim"], operand.value.dim()), bool(given["keepdim"])
+    dims, keepdim = given.dims(operand), bool(given["keepdim"])
     value = Operand(operand.value.double(), operand.dims)
     squares = Operand((value.value - mean_of(value, dims, keepdim=True)).square(), operand.dims)
     correction = given["correction"] if given["unbiased"] is None else int(given["unbiased"])
     freedom = number_of(operand, dims) - (1 if correction is None else correction)
     return filled(squares, 0).sum(dims, keepdim) / torch.as_tensor(freedom).clamp(min=0)
-
-
-def _deviation(given: Given) -> Tensor:
-    return _variance(given).sqrt()
 
 
 def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
@@ -97,7 +93,7 @@ def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
 def _chosen(given: Given) -> Any:
     """`amax`, `max` and their like, which return one of the elements; `max` along a dim also its index."""
     operand = given.tensor("self")
-    dims = dims_of(given["dim"], operand.value.dim())
+    dims = given.dims(operand)
     found = given.run(self=_copied(operand, dims))
     return found if isinstance(found, Tensor) else (found[0], _within(found[1], operand, dims[0]))
 
@@ -112,7 +108,7 @@ def _placed(given: Given) -> Tensor:
     operand = given.tensor("self")
     if given["dim"] is None and operand.value.dim() != 1:
         raise Refused("it counts elements of all dims")
-    (dim,) = dims_of(given["dim"], operand.value.dim())
+    (dim,) = given.dims(operand)
     return _within(given.run(self=_copied(operand, [dim])), operand, dim)
 
 
@@ -123,7 +119,7 @@ def _soft(given: Given) -> Any:
     if not dtype.is_floating_point:
         raise Refused("it is of integers")
     value = Operand(operand.value.to(dtype), operand.dims)
-    return given.run(self=filled(value, float("-inf"), dims_of(given["dim"], operand.value.dim())))
+    return given.run(self=filled(value, float("-inf"), given.dims(operand)))
 
 
 def _soft_gradient(given: Given) -> Any:
@@ -167,17 +163,13 @@ def _in_order(operand: Operand, dim: int, *, descending: bool) -> tuple[Tensor, 
 
 def _sort(given: Given) -> tuple[Tensor, Tensor]:
     operand = given.tensor("self")
-    (dim,) = dims_of(given["dim"], operand.value.dim())
+    (dim,) = given.dims(operand)
     return _in_order(operand, dim, descending=bool(given["descending"]))
-
-
-def _argsort(given: Given) -> Tensor:
-    return _sort(given)[1]
 
 
 def _topk(given: Given) -> tuple[Tensor, Tensor]:
     operand, k = given.tensor("self"), given["k"]
-    (dim,) = dims_of(given["dim"], operand.value.dim())
+    (dim,) = given.dims(operand)
     limit = given.limits[0][dim]
     if limit > operand.value.shape[dim]:
         raise Refused("it may choose more than there are")
@@ -226,14 +218,14 @@ VALUES = forms(
         "logsumexp": _logsumexp,
         "linalg_vector_norm norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dim_dtype": _norm,
         "var var.dim var.correction": _variance,
-        "std std.dim std.correction": _deviation,
+        "std std.dim std.correction": lambda given: _variance(given).sqrt(),
         "amax amin max min max.dim min.dim": _chosen,
         "argmax argmin": _placed,
         "softmax.int log_softmax.int _softmax _log_softmax": _soft,
         "_softmax_backward_data _log_softmax_backward_data": _soft_gradient,
         "cat": _cat,
         "sort sort.stable": _sort,
-        "argsort argsort.stable": _argsort,
+        "argsort argsort.stable": lambda given: _sort(given)[1],
         "topk": _topk,
         "mm matmul": _matrices,
         "scaled_dot_product_attention": _attention,

@@ -65,6 +65,10 @@ class Given:
             raise Refused(f"its {name} has a size from data")
         return found.value
 
+    def dims(self, operand: Operand) -> list[int]:
+        """Return the dims of an operand that the call names; all dims if it names none."""
+        return dims_of(self["dim"], operand.value.dim())
+
     def run(self, /, **changed: Any) -> Any:
         """Return what the operator gives for these arguments; those not changed have 0 for their invalid elements."""
         kept = {name: each for name, each in self.arguments.items() if name not in changed}

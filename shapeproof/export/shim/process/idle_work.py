@@ -72,7 +72,5 @@ def few_threads(elements: int) -> Iterator[None]:
         yield
 
 
-@functools.cache
-def _pools() -> ThreadpoolController:
-    """The thread pools of the process, sought once: torch brings its own with it."""
-    return ThreadpoolController()
+_pools = functools.cache(ThreadpoolController)
+"""The thread pools of the process, sought once: torch brings its own with it."""

@@ -51,21 +51,20 @@ def _note(where: SourceLocation, name: str) -> None:
         noted[where] = name
 
 
+_FLAGS = tuple(name for name in vars(torch.compiler) if name.startswith("_is_") and name.endswith("_flag"))
+
+
 class Compiler(ModuleType):
     """`torch.compiler` as a model reads it in a trace: its functions set flags that say so, too."""
 
-
-def _flag(name: str) -> property:
-    def read(_: Any) -> bool:
+    def __getattribute__(self, name: str) -> Any:
+        """Note a flag that is read, and return what it is now."""
+        if name not in _FLAGS:
+            return super().__getattribute__(name)
         _note(location(sys._getframe(1)), name)  # noqa: SLF001 - who reads it
-        return bool(getattr(torch.compiler, name))
-
-    return property(read)
+        return getattr(torch.compiler, name)
 
 
-_FLAGS = tuple(name for name in vars(torch.compiler) if name.startswith("_is_") and name.endswith("_flag"))
-for _name in _FLAGS:
-    setattr(Compiler, _name, _flag(_name))
 _FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "compiler": ("is_compiling", "is_exporting"),
     "_dynamo": ("is_compiling",),
@@ -76,12 +75,8 @@ ASKING: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     for module, names in _FUNCTIONS.items()
 }
 """By module, the functions and flags of torch that tell whether code is traced, and the maker of their replacements."""
-ASKED: Mapping[Any, Callable[..., Any]] = {
-    getattr(getattr(torch, module), name): _asking for module, names in _FUNCTIONS.items() for name in names
-}
-"""The functions that a model may import by name."""
-
-_REPLACED = {_asking(original).__code__ for original in ASKED}
+_ASKED = {getattr(getattr(torch, module), name) for module, names in _FUNCTIONS.items() for name in names}
+_REPLACEMENT = _asking(torch.compiler.is_compiling).__code__
 
 
 def answered(function: FunctionType, where: SourceLocation) -> bool | None:
@@ -89,8 +84,8 @@ def answered(function: FunctionType, where: SourceLocation) -> bool | None:
 
     A line of the user's is noted, as in a trace; there the functions of installed libraries are not replaced.
     """
-    original = inspect.unwrap(function) if function.__code__ in _REPLACED else function
-    if original not in ASKED:
+    original = inspect.unwrap(function) if function.__code__ is _REPLACEMENT else function
+    if original not in _ASKED:
         return None
     return _answer(original, where) if is_users_file(where.file) else bool(original())
 
