@@ -10,7 +10,6 @@ them.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,41 +21,11 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, Term, bare, floor_div
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import Dims, Size, Sizes, dims, lie_row_by_row, lies_row_by_row
+from shapeproof.export.ops.layouts import Size, Sizes, dims, lie_row_by_row, lies_row_by_row
 from shapeproof.export.ops.shapes.shape_functions import Order
 from shapeproof.export.ops.table import known_of
 
 _aten = torch.ops.aten
-
-
-def _keeps_rows(mine: Dims, others: Dims) -> bool:
-    """True if two tensors agree in their first dimensions, and in the others both are contiguous, row by row.
-
-    For the strides [96, 8, 1] of a part of each row, a view with the strides [96, 32, 8, 1] is one.
-    """
-    pairs = zip(mine, others, strict=False)
-    same = sum(1 for _ in itertools.takewhile(lambda pair: _alike(*pair), pairs))
-    return lie_row_by_row(mine[same:]) and lie_row_by_row(others[same:])
-
-
-def _alike(one: tuple[Term, Term], other: tuple[Term, Term]) -> bool:
-    return one[0] is other[0] and one[1] is other[1]
-
-
-def _fits(mine: Dims, asked: Sequence[Size], others: Dims, sizes: Sizes) -> bool:
-    """True if a tensor has the sizes asked for, and as many elements as its operand; -1 is unique at every size."""
-    noted = [size for size, _ in others]
-    if len(asked) != len(noted):
-        return False
-    given = [(sizes.read(size), term) for size, term in zip(asked, noted, strict=True) if not _is_left_open(size)]
-    known = prod((term for term, _ in given), start=ONE)
-    left = len(noted) - len(given)
-    return (
-        left <= 1
-        and all(term is other and sizes.at_least(term, 0) for term, other in given)
-        and (not left or sizes.at_least(known, 1))
-        and sizes.equal(prod(noted, start=ONE), prod((size for size, _ in mine), start=ONE))
-    )
 
 
 def _is_left_open(size: Size) -> bool:
@@ -118,22 +87,25 @@ def _reshaped(x: torch.Tensor, asked: Sequence[Size], sizes: Sizes, write: Calla
     """
     left = [at for at, size in enumerate(asked) if _is_left_open(size)]
     mine, found = dims(x.shape, x.stride(), sizes.read), list(asked)
+    whole = prod((size for size, _ in mine), start=ONE)
     if len(left) == 1:
         known = prod((sizes.read(size) for at, size in enumerate(asked) if at != left[0]), start=ONE)
         if not sizes.at_least(known, 1):
             return None
-        whole = prod((size for size, _ in mine), start=ONE)
         open_ = bare(floor_div(whole, known))
         if open_ * known is not whole:
             return None
         found[left[0]] = write(open_)
     kept = next(at for at in range(len(mine) + 1) if lie_row_by_row(mine[at:]))
-    strides = [*x.stride()[:kept], *(prod(found[at + 1 :]) for at in range(kept, len(found)))]
     if len(left) > 1 or len(found) < kept:
         return None
-    others = dims(found, strides, sizes.read)
-    fits = _keeps_rows(mine, others) and _fits(mine, asked, others, sizes)
-    return Laid(found, strides, x.storage_offset(), exact=False) if fits else None
+    terms = list(map(sizes.read, found))
+    counted = all(sizes.at_least(size, 0) for at, size in enumerate(terms) if at not in left)
+    alike = all(size is own for size, (own, _) in zip(terms, mine[:kept], strict=False))
+    if not (counted and alike and sizes.equal(prod(terms, start=ONE), whole)):
+        return None
+    strides = [*x.stride()[:kept], *(prod(found[at + 1 :]) for at in range(kept, len(found)))]
+    return Laid(found, strides, x.storage_offset(), exact=False)
 
 
 def _expanded(call: Mapping[str, Any], sizes: Sizes) -> Laid | None:
