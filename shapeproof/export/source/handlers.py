@@ -14,7 +14,7 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -118,13 +118,11 @@ class _Ways:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A point of a path: the next instruction, the kinds in flight, the handler's line, the result of the last test."""
+    """A point of a path: the next instruction, the kinds in flight, the handler's line."""
 
     index: int
     kinds: Kinds
     line: int | None
-    told: tuple[Kinds, Kinds] | None = field(default=None)
-    """The kinds in flight if the test holds, and if it fails."""
 
 
 def _followed(code: CodeType, offset: int, kinds: Kinds, look: Look) -> _Ways:
@@ -155,32 +153,21 @@ def _next(code: CodeType, step: Instruction, state: _State, look: Look, ways: _W
             kinds = _raised(code, index, step.arg or 0, look) if step.arg else state.kinds
             return _handled(code, step.offset, kinds, line, ways)
         case "CHECK_EXC_MATCH":
-            told = _split(state.kinds, _top(code, index, look))
-            return [_State(index + 1, state.kinds, _line_of(step) or line, told)]
+            return _tested(code, state, _split(state.kinds, _top(code, index, look)))
         case "WITH_EXCEPT_START":
-            told = _swallowed(_manager(code, state, look), state.kinds)
-            return [_State(index + 1, state.kinds, _line_of(step) or line, told)]
-        case _ if is_jump(step):
-            return _branches(code, step, state)
-        case "TO_BOOL" | "NOT_TAKEN" | "CACHE":
-            return [_State(index + 1, state.kinds, line, state.told)]
-    return [_State(index + 1, state.kinds, line)]
+            return _tested(code, state, _swallowed(_manager(code, state, look), state.kinds))
+    there = index_at(code, step.argval) if is_jump(step) else None
+    on = not is_jump(step) or "IF" in step.opname or not step.opname.startswith("JUMP_")
+    return [_State(at, state.kinds, line) for at in (there, index + 1 if on else None) if at is not None]
 
 
-def _branches(code: CodeType, step: Instruction, state: _State) -> list[_State]:
-    """Return both sides of a jump; after a test for a class, each side with its own kinds."""
-    there = index_at(code, step.argval)
-    sides = [] if there is None else [_State(there, state.kinds, state.line)]
-    if step.opname.startswith("JUMP_") and "IF" not in step.opname:
-        return sides
-    sides.append(_State(state.index + 1, state.kinds, state.line))
-    if state.told is None or not step.opname.startswith("POP_JUMP"):
-        return sides
-    taken, passed = state.told if step.opname.endswith("IF_TRUE") else reversed(state.told)
-    kinds = (taken, passed) if there is not None else (passed,)
-    return [
-        _State(side.index, kind, state.line) for side, kind in zip(sides, kinds, strict=True) if kind is None or kind
-    ]
+def _tested(code: CodeType, state: _State, kinds: tuple[Kinds, Kinds]) -> list[_State]:
+    """Return both sides of the jump after a test, each with its kinds: those with which it holds, and fails."""
+    steps = instructions(code)
+    jump = next(at for at in range(state.index, len(steps)) if is_jump(steps[at]))
+    line, places = _line_of(steps[state.index]) or state.line, [index_at(code, steps[jump].argval), jump + 1]
+    sides = zip(places if steps[jump].opname.endswith("IF_TRUE") else places[::-1], kinds, strict=True)
+    return [_State(at, kind, line) for at, kind in sides if at is not None and (kind is None or kind)]
 
 
 def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None, ways: _Ways) -> list[_State]:
