@@ -22,7 +22,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.contract.sizes import plainly, readings, relations
+from shapeproof.contract.sizes import further_sizes, plainly, readings
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.nodes import arguments, calls_of, graphs_that_run, input_nodes
 from shapeproof.export.graph.readback import Value, assertions
@@ -108,18 +108,17 @@ class _Read:
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         terms = [leaf.terms for leaf in inputs.leaves]
-        places, related = readings(terms), relations(terms)
+        places = readings(terms)
         self._translator = translator_of(program)
         self._leaves: dict[Any, int] = {node: leaf for leaf, node in enumerate(input_nodes(program.graph, len(terms)))}
         self._names: dict[Any, Term] = {
             (leaf, index): symbol(f"#{leaf}.{index}") for leaf in range(len(terms)) for index in range(len(terms[leaf]))
         }
-        self._names |= {(each.leaf, each.index): symbol(each.name) for each in related}
         self._names |= {(at.leaf, at.index): symbol(name) for name, at in places.items() if at.is_plain}
         self.sizes = [f.ge(own, 0) for (leaf, _), own in self._names.items() if inputs.leaves[leaf].is_tensor]
         derived = ((name, self._names[at.leaf, at.index], at) for name, at in places.items() if not at.is_plain)
         self.sizes += [f.eq(symbol(name), at.value(own, plainly)) for name, own, at in derived]
-        self.relations = [each.formula for each in related]
+        self.relations = [equation for _, equation in further_sizes(terms).values()]
 
     def source(self, node: torch.fx.Node) -> Value:
         """Return the value of a node that reads an input or data; used by readback.py."""
