@@ -164,7 +164,6 @@ class Explorer:
         start = self._main.example_in(domain) or self._attempts.sizes.of(main.trial.point)
         found = Exploration(main, forms_of(main.program), start)
         found.narrowings, found.settled_for = list(self._main.adopted), self._main.settled_for
-        self._cut = replace(self._cut, adopted=tuple(each.requirement for each in found.narrowings))
         found.disagreement = self.judge.disagreement(found.forms, found.start, calls=2)
         if found.disagreement is None or main.trial.branches_on_data:
             self._settle(main, found)
@@ -189,7 +188,7 @@ class Explorer:
         about_data = traced.trial.data_steps
         if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
-            found.add(self._cut.open_answers(about_data[0].decision, reason, traced, found.main))
+            found.add(self._cut.open_answers(about_data[0].decision, reason, traced, found))
             about_data = []
         for step, cell in self._cut.cells(traced.trial, about_data):
             if traced is not found.main or step not in about_data or not found.takes_in(step.decision):
@@ -197,7 +196,7 @@ class Explorer:
 
     def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
         """Settle a cell. If that leaves a finding and the cell's sizes are inferred, narrow the domain instead."""
-        outside = self._cut.outside(cell)
+        outside = self._cut.outside(cell, found)
         for narrowing in found.narrowings:
             cell.learn(narrowing.requirement)
         if find(f.TRUE, cell) is None:
@@ -311,7 +310,7 @@ class Explorer:
                 return
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
                 beyond = self._cut.beyond(there.trial)
-                outside = f.disjunction(self._cut.outside(there.trial.known), *beyond)
+                outside = f.disjunction(self._cut.outside(there.trial.known, found), *beyond)
                 same_where = f.disjunction(*beyond)
                 self._settle(there, found)
             if finding is None:
@@ -342,17 +341,15 @@ class _Cutter:
     """
 
     domain: Domain
-    adopted: tuple[Formula, ...] = ()
-    """Requirements that inferred sizes were narrowed to before exploring; they do not distinguish cells."""
 
-    def defining(self, cell: Facts) -> list[Formula]:
-        """Return the facts about sizes that distinguish a cell from the rest of the domain."""
-        declared = {*self.domain.formulas, *self.adopted}
-        return [fact for fact in cell.formulas if fact not in declared and not self.domain.about_data(fact)]
+    def defining(self, cell: Facts, found: Exploration) -> list[Formula]:
+        """Return the facts about sizes that distinguish a cell from the rest of the narrowed domain."""
+        common = {*self.domain.formulas, *(each.requirement for each in found.narrowings)}
+        return [fact for fact in cell.formulas if fact not in common and not self.domain.about_data(fact)]
 
-    def outside(self, cell: Facts) -> Formula:
-        """Return a formula that holds for every declared input outside a cell; FALSE if no size distinguishes it."""
-        return f.disjunction(*map(f.negate, self.defining(cell)))
+    def outside(self, cell: Facts, found: Exploration) -> Formula:
+        """Return a formula that holds for every accepted input outside a cell; FALSE if no size distinguishes it."""
+        return f.disjunction(*map(f.negate, self.defining(cell, found)))
 
     def beyond(self, trial: Trial) -> list[Formula]:
         """Return formulas whose disjunction holds exactly for the inputs of a cell that a trace does not represent."""
@@ -369,14 +366,15 @@ class _Cutter:
         """Return the answers about data that a program takes."""
         return [step.decision.taken for step in main.data_steps]
 
-    def open_answers(self, decision: Decision, reason: str, traced: Traced, main: Traced) -> Finding:
+    def open_answers(self, decision: Decision, reason: str, traced: Traced, found: Exploration) -> Finding:
         """Return a finding that asserts a trace's answers about data; the sizes that need other answers are unknown.
 
         For a trace other than the main program's, the finding leaves out its whole cell.
         """
-        cell, own = traced.trial.known, traced is main
+        cell, main = traced.trial.known, found.main
+        own = traced is main
         answers = tuple(self.data_answers(main.trial)) if own else self.answers(cell, main.trial)
-        outside = f.TRUE if own else self.outside(cell)
+        outside = f.TRUE if own else self.outside(cell, found)
         return Finding(Outcome.UNDECIDED, decision, None, reason, outside=outside, unbounded=True, answers=answers)
 
     def cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:

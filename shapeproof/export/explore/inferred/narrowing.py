@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Mapping, Sequence
+from operator import itemgetter
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
@@ -23,6 +24,7 @@ from shapeproof.export.graph.emit import has_graph_form
 from shapeproof.export.limits import COMPARISONS, TIED_SIZES
 from shapeproof.solver.answers.repair import repaired
 from shapeproof.solver.answers.witness import find, grant
+from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -121,8 +123,8 @@ def condense_narrowings(found: Exploration, inputs: Inputs) -> list[Narrowing]:
     whole = f.conjunction(*(repair.formula for repair in chosen or ()))
     if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs):
         return found.narrowings
-    parts = [part for repair in chosen for part in repair.formula.conjuncts]
-    return [Narrowing(part, _asked_by(part, found.narrowings, domain)) for part in parts]
+    parts, asked = [part for repair in chosen for part in repair.formula.conjuncts], _in_program_order(found)
+    return [Narrowing(part, _asked_by(part, asked, domain)) for part in parts]
 
 
 def sayable(formula: Formula) -> bool:
@@ -131,16 +133,36 @@ def sayable(formula: Formula) -> bool:
     return comparisons <= COMPARISONS and has_graph_form(formula)
 
 
-def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
-    """Return the decision behind a requirement: one that asks for exactly as much, else for more; user lines first."""
-    about = [narrowing for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
-    enough = [each for each in about if implied(formula, domain.assuming(each.requirement))] or about
+def _asked_by(part: Formula, asked: Sequence[tuple[Decision, Formula]], domain: Facts) -> Decision:
+    """Return the decision that fixes a part: of the first ones that imply it, the last about its sizes.
 
-    def distance(narrowing: Narrowing) -> tuple[bool, bool]:
-        needed = narrowing.requirement is formula or implied(narrowing.requirement, domain.assuming(formula))
-        return not needed, narrowing.decision.where is None
+    Example: after `if x.shape[0] == 33`, the line `if y.shape[0] == x.shape[0]` fixes `y.shape[0] == 33`.
+    """
+    implying = set(clash(domain.assuming(part.negation, *(required for _, required in asked))))
 
-    return (enough[0] if len(enough) == 1 else min(enough, key=distance)).decision
+    def rank(asked: tuple[Decision, Formula]) -> tuple[bool, bool]:
+        return asked[1] in implying, bool(asked[1].symbols & part.symbols)
+
+    return max(reversed(asked), key=rank)[0]
+
+
+def _in_program_order(found: Exploration) -> list[tuple[Decision, Formula]]:
+    """Return the decisions that narrow the domain, each with what it requires, in the order of the program.
+
+    Checks that were adopted before the program was traced come first, decisions that it does not take last.
+    """
+    asked = found.main.trial.questions.asked
+    order = list(asked)
+
+    def placed(narrowing: Narrowing) -> tuple[int, Decision, Formula]:
+        decision, required = narrowing.decision, narrowing.requirement
+        made = asked.get(decision.formula) or asked.get(decision.formula.negation)
+        if made is not None:
+            return order.index(made.formula), made, made.taken
+        is_adopted = decision.where is not None and required is decision.taken
+        return -1 if is_adopted else len(order), decision, required
+
+    return [(decision, required) for _, decision, required in sorted(map(placed, found.narrowings), key=itemgetter(0))]
 
 
 def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
