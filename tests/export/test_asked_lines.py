@@ -86,7 +86,7 @@ def test_a_dim_that_a_sum_fixes_has_the_line_of_the_sum():
 
 @st.composite
 def programs(draw):
-    """The text of a model with a branch for each input, some of them in helpers, and the line of each input's branch."""
+    """A model with a branch for each input, some of them in helpers, and the line of each branch."""
     questions = draw(st.lists(st.sampled_from(QUESTIONS), min_size=2, max_size=5))
     order = draw(st.permutations(range(len(questions))))
     names = [f"x{number}" for number in range(len(questions))]

@@ -99,3 +99,65 @@ def test_a_check_behind_a_branch_is_tried_wherever_it_fails():
         holds = eval(required.replace("x.shape[0]", str(n)).replace("y.shape[0]", str(m)))  # noqa: S307 - of sizes
         raises = outcome(Rows(), (torch.ones(n, 2), torch.ones(m, 2))) == RAISES
         assert holds or raises, (required, n, m)
+
+
+class TwoBranches(torch.nn.Module):
+    def forward(self, x, y):
+        if x.shape[0] > 4:
+            x = x * 2
+        if y.shape[0] > 4:
+            y = y * 2
+        return x.sum() + y.sum()
+
+
+def required_by(found):
+    (required,) = (note.text.split("   by")[0] for note in found.notes if note.label == "required")
+    return required
+
+
+def test_the_condition_of_one_branch_says_nothing_of_another():
+    """The fault: the first error required `y.shape[0] >= 5 or x.shape[0] >= 5`, and its help changed `m`, too."""
+    n, m = Dim("n", min=0, max=64), Dim("m", min=0, max=64)
+    report = check(TwoBranches(), (torch.ones(33), torch.ones(33)), dynamic_shapes={"x": {0: n}, "y": {0: m}})
+    told = [(required_by(found), [each.text for each in found.help]) for found in report.diagnostics]
+    assert told == [
+        ("x.shape[0] >= 5", ['n = Dim("n", min=5, max=64)']),
+        ("y.shape[0] >= 5", ['m = Dim("m", min=5, max=64)']),
+    ]
+    assert not any(note.label == "also" for found in report.diagnostics for note in found.notes)
+
+
+CHECKS = {
+    "rows": lambda t: t.reshape(-1, 5),
+    "adds": lambda t: t + torch.zeros(7),
+    "views": lambda t: t.view(10),
+    "index": lambda t: t.sum() + t[3],
+    "products": lambda t: t @ torch.ones(6),
+}
+SERVED = {"rows": 10, "adds": 7, "views": 10, "index": 6, "products": 6}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("one", "other"), [*itertools.permutations(CHECKS, 2)])
+def test_a_finding_beside_another_shows_its_own_condition_and_error(one, other):
+    """The fault: `e.shape[0] == 1 must hold`, where 7 works, with the error that the line above raises."""
+
+    class Both(torch.nn.Module):
+        def forward(self, a, e):
+            return CHECKS[one](a).sum() + CHECKS[other](e).sum()
+
+    shapes = {"a": {0: Dim("a", min=1, max=12)}, "e": {0: Dim("e", min=1, max=12)}}
+    args = (torch.ones(SERVED[one]), torch.ones(SERVED[other]))
+    found = check(Both(), args, dynamic_shapes=shapes).diagnostics
+    calls = {"a.shape[0]": CHECKS[one], "e.shape[0]": CHECKS[other]}
+    sizes = [[size for size in calls if size in required_by(each)] for each in found]
+    assert sorted(sizes) == [["a.shape[0]"], ["e.shape[0]"]]
+    for each, (size,) in zip(found, sizes, strict=True):
+        required, make = required_by(each), calls[size]
+        for n in range(1, 13):
+            serves = outcome(make, (torch.ones(n),)) != RAISES
+            assert serves is eval(required.replace(size, str(n))), (required, n)  # noqa: S307 - of sizes
+        with pytest.raises((RuntimeError, IndexError)) as error:
+            make(torch.ones(each.witness[size]))
+        (seen,) = (note.text for note in each.notes if note.label == "fails at")
+        assert str(error.value).splitlines()[0] in seen

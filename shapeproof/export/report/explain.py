@@ -206,10 +206,11 @@ def uncovered() -> Diagnostic:
 
 def _also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
     """Return a diagnostic with a note on the other findings of its cause."""
-    if not cause.others:
+    others = [each.decision for each in cause.others if each.decision.taken is not cause.finding.decision.taken]
+    if not others:
         return diagnostic
-    text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
-    places = dict.fromkeys(_place(other.decision) for other in cause.others)
+    text = f"{len(others)} other question{'s' if len(others) > 1 else ''}"
+    places = dict.fromkeys(map(_place, others))
     lines = ", ".join(line_text(where) for where in places if where)
     if cause.settled_by is not f.TRUE:
         text += f", settled as this one is where {format_formula(cause.settled_by, rename=inputs.user_names)}: {lines}"

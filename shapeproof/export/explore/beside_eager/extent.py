@@ -23,7 +23,7 @@ from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting, spread
 from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, SMALL_POINTS, TRACE_RUNS
 from shapeproof.solver.answers.simplify import simplified
-from shapeproof.solver.answers.witness import ascending
+from shapeproof.solver.answers.witness import ascending, grant
 from shapeproof.solver.facts import Facts
 
 _EACH = 4
@@ -58,14 +58,15 @@ class Extent:
         return self._of_differing(finding) if finding.outcome is Outcome.DIFFERS else finding
 
     def _of_raising(self, finding: Finding) -> Finding:
-        """Name a condition under which eager raised wherever it was run."""
-        if self._raises_without(finding.requirement, 1 if self._on_one_path(finding.decision) else _EACH):
+        """Name a condition under which eager raised wherever it was run, and the smallest sizes that raise for it."""
+        failure = functools.partial(self.eager.failure_at, where=finding.decision.where)
+        finding = self._first(finding, failure, finding.requirement)
+        if self._raises_without(finding.requirement, finding, 1 if self._on_one_path(finding.decision) else _EACH):
             return finding
         for whole in self._wholes(finding):
             joint = self._simple(whole)
-            if joint is not finding.requirement and sayable(joint) and self._raises_without(joint):
-                finding = replace(finding, joint=self._without_chance(joint))
-                failure = functools.partial(self.eager.failure_at, where=finding.decision.where)
+            if joint is not finding.requirement and sayable(joint) and self._raises_without(joint, finding):
+                finding = replace(finding, joint=self._without_chance(joint, finding))
                 return self._first(finding, failure, finding.requirement)
         return replace(finding, partly=True)
 
@@ -75,7 +76,7 @@ class Extent:
         alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.outside))
         more = f.conjunction(joint, f.negate(alone))
         told = joint is not alone and sayable(joint)
-        wider = told and self._everywhere(more, self._is_served)
+        wider = told and self._everywhere(self._alone(finding, more), self._is_served)
         whole = joint if wider else alone
         if whole is not finding.requirement and sayable(whole):
             finding = replace(finding, joint=whole)
@@ -84,18 +85,26 @@ class Extent:
     def _simple(self, formula: Formula) -> Formula:
         return f.conjunction(*simplified([formula], self.domain))
 
-    def _without_chance(self, required: Formula) -> Formula:
+    def _alone(self, finding: Finding, where: Formula) -> Facts:
+        """Return where a formula holds and eager does not raise for other findings, as far as possible."""
+        here = self.domain.assuming(where)
+        for other in self.found.findings:
+            if other.outcome is Outcome.RAISES and other.decision is not finding.decision:
+                grant(other.requirement, here)
+        return here
+
+    def _without_chance(self, required: Formula, finding: Finding) -> Formula:
         """Drop the alternatives at which eager raises, too: the failing path asked about them without need."""
         kept = list(required.args) if isinstance(required, f.Or) else [required]
         for part in list(kept):
             fewer = [each for each in kept if each is not part]
-            if fewer and self._raises_without(f.disjunction(*fewer)):
+            if fewer and self._raises_where(f.conjunction(part, f.disjunction(*fewer).negation), finding):
                 kept = fewer
         return f.disjunction(*kept)
 
     def _first(self, finding: Finding, seen: Callable[[dict[str, int]], str | None], holding: Formula) -> Finding:
         """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold."""
-        failing = self.domain.assuming(holding.negation)
+        failing = self._alone(finding, holding.negation)
         for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), SMALL_POINTS):
             if point == finding.witness:
                 break
@@ -133,15 +142,18 @@ class Extent:
         checks = {each.taken for each in asked if each.kind is Kind.ASSERTED}
         return not (is_of_main and checks.issuperset(learned) and checks.issuperset(each.taken for each in asked))
 
-    def _raises_without(self, required: Formula, each: int = 1) -> bool:
+    def _raises_without(self, required: Formula, finding: Finding, each: int = 1) -> bool:
         """True if eager raised wherever it was run: at points where the requirement fails or is undefined."""
-        failing = f.negate(f.conjunction(defined(required), required))
-        return self._everywhere(failing, lambda point: self.eager.failure(point) is not None, each)
+        return self._raises_where(f.negate(f.conjunction(defined(required), required)), finding, each)
 
-    def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool], each: int = 1) -> bool:
-        """True if there are points of a formula at which the model was run, and this was seen at all of them."""
+    def _raises_where(self, where: Formula, finding: Finding, each: int = 1) -> bool:
+        """True if eager raised wherever it was run: at points of a formula."""
+        return self._everywhere(self._alone(finding, where), lambda point: self.eager.failure(point) is not None, each)
+
+    def _everywhere(self, region: Facts, seen: Callable[[dict[str, int]], bool], each: int = 1) -> bool:
+        """True if there are points of a region at which the model was run, and this was seen at all of them."""
         fitting = Fitting(self.eager.inputs, self.found.start)
-        points = spread(self.domain.assuming(where), fitting.names)
+        points = spread(region, fitting.names)
         near = fitting.among(itertools.islice(points, 0, EXTENT_POINTS, each))
         first = next(near, None)
         chosen = () if first is None else itertools.chain([first], near)
