@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import io
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
+import rich
 import torch
 from torch.export import Dim
 
@@ -65,3 +67,29 @@ def test_bounds_are_a_table():
     rows = parsed(report.bounds._repr_html_()).findall("table/tr")
     assert [cell.text for cell in rows[1]] == ["nonzero", "i64", "<=25, 2", None]
     assert Bounds()._repr_html_() == ""
+
+
+def test_a_refuted_report_says_nothing_of_accepted_inputs():
+    """The fault: it ended in a table of them, and a note said that `x.shape[0] >= 1` is enforced at run time."""
+
+    class Views(torch.nn.Module):
+        def forward(self, x):
+            return x.view(10)
+
+    report = check(Views(), (torch.ones(10),), dynamic_shapes={"x": {0: Dim.DYNAMIC}})
+    assert (report.status, report.domain, report.notes) == ("refuted", (), ())
+    assert "for every input with" not in report._repr_html_()
+    vacuous = check(
+        Views(), (torch.ones(10),), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}}, constraints=("n > 9",)
+    )
+    assert vacuous.status == "vacuous"
+    assert "for every input with" not in vacuous._repr_html_()
+
+
+@pytest.mark.parametrize("status", ["proved", "refuted"])
+def test_what_prints_the_fields_of_a_dataclass_prints_the_report(status):
+    """The fault: `rich.print(report)` showed the fields."""
+    report = reported("error" if status == "refuted" else "split")
+    stream = io.StringIO()
+    rich.print(report, file=stream)
+    assert " ".join(stream.getvalue().split()) == " ".join(str(report).split())

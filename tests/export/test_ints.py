@@ -81,3 +81,18 @@ def test_an_int_may_be_called_what_a_dim_is_called():
     report = check(mod, (torch.ones(6), 3), dynamic_shapes=shapes)
     assert report.status == "proved"
     assert all(agree(mod, report.program.module(), (torch.ones(size), n)) for size in (1, 6, 9) for n in (0, 3, 9))
+
+
+def test_the_regions_of_a_split_over_an_int_are_listed():
+    """The fault: `2 regions`, and none of them shown, since no declaration restricts the int."""
+
+    class Powers(torch.nn.Module):
+        def forward(self, x, n: int):
+            return x + 1 if n == 33 else x * n
+
+    shapes = {"x": None, "n": Dim.DYNAMIC}
+    report = check(Powers(), (torch.randn(2, 4), 33), dynamic_shapes=shapes, branches="split")
+    assert [line for line in str(report).splitlines() if line.startswith("  region")] == [
+        "  region 1   n == 33",
+        "  region 2   n != 33",
+    ]

@@ -100,7 +100,7 @@ def test_the_bounds_of_a_dynamic_mark_are_claims_and_without_them_they_are_infer
     assert check(Branching(), (x,)).domain == ("x.shape[0] >= 5",)
     mark_dynamic(x, 0, min=2, max=9)
     report = check(Branching(), (x,))
-    assert (report.status, report.domain) == ("refuted", ("x.shape[0] >= 2", "x.shape[0] <= 9"))
+    assert (report.status, report.domain) == ("refuted", ())
     assert "mark_dynamic(x, 0, min=2, max=9)" in str(report)
 
 
@@ -235,3 +235,14 @@ def test_a_mark_is_repaired_as_a_mark_and_as_an_entry(case):
 def test_a_help_says_what_to_do():
     with pytest.raises(ValueError, match="this one is empty"):
         Help(" ", "proved")
+
+
+@pytest.mark.parametrize("mark", [mark_dynamic, mark_unbacked])
+@pytest.mark.parametrize("name", ["weight", "running"])
+def test_a_mark_of_a_parameter_or_buffer_has_no_effect_and_that_is_said(mark, name):
+    model = torch.nn.Linear(4, 5)
+    model.register_buffer("running", torch.ones(5))
+    mark(getattr(model, name), 0)
+    report = check(model, (torch.randn(2, 4),))
+    told = f"the marks of `{name}` have no effect: its sizes are the model's own, and only those of inputs vary"
+    assert (report.status, report.notes) == ("proved", (told,))

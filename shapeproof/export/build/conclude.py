@@ -66,9 +66,9 @@ def conclude(
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], inputs.budget))
     enforced = [*(_irredundant([*declared, *inferred]) if inferred else declared), *proved_where]
-    inferring = (narrowing_note(each, inputs) for each in found.narrowings)
+    inferring = [] if refuted else [narrowing_note(each, inputs) for each in found.narrowings]
     notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
-    notes += [SETTLED_FOR] if found.settled_for and inferred else []
+    notes += [SETTLED_FOR] if found.settled_for and inferring else []
     program, traced, outward = None, found.main.program, None
     if traced is not None:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
@@ -93,7 +93,7 @@ def conclude(
         status=status,
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
-        domain=domain_of_sizes(enforced, inputs) if refuted or program is not None else (),
+        domain=domain_of_sizes(enforced, inputs) if program is not None else (),
         notes=tuple(notes),
         statistics=statistics(found),
         inputs=inputs.shapes,
@@ -163,7 +163,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> 
         status="refuted" if refuted else "undecided" if told else "proved",
         diagnostics=tuple(told),
         decisions=tuple(decision for report in reports for decision in report.decisions),
-        domain=domain_of_sizes(domain, inputs),
+        domain=() if refuted else domain_of_sizes(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
         shared_failures=tuple(dict.fromkeys(each for report in reports for each in report.shared_failures)),
         regions=RegionMap(

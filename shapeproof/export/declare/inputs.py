@@ -8,6 +8,7 @@ for replay.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -224,14 +225,17 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         binding.bind(mod, args, kwargs),
         shapes.tree,
         tuple(constraints),
-        tuple(_in_vain(leaves, by_marks=not shapes.tree)),
+        tuple(_in_vain(mod, leaves, by_marks=not shapes.tree)),
         dict(_overrides(leaves)),
         functools.partial(binding.map_shapes, mod, args, kwargs, shapes.tree),
     )
 
 
-def _in_vain(leaves: Sequence[Leaf], *, by_marks: bool) -> Iterator[str]:
+def _in_vain(mod: torch.nn.Module, leaves: Sequence[Leaf], *, by_marks: bool) -> Iterator[str]:
     """The marks that have no effect, in words."""
+    for name, held in itertools.chain(mod.named_parameters(), mod.named_buffers()):
+        if marks.is_marked(held):
+            yield f"the marks of `{name}` have no effect: its sizes are the model's own, and only those of inputs vary"
     for leaf in leaves:
         if not isinstance(leaf.example, torch.Tensor):
             continue

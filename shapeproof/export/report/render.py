@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 WIDTH = 100
 BOUNDS = 8
 """The maximal number of tensors shown with sizes from data."""
+SERVED = {"proved", "undecided"}
+"""The verdicts with a program, whose accepted inputs are shown."""
 
 
 def render(report: Report, width: int = WIDTH) -> str:
@@ -37,10 +39,11 @@ def summary(report: Report, width: int = WIDTH) -> str:
     """Return the last lines: the verdict with its counts, the domain, the regions and the bounds."""
     counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
     lines = [_wrap(f"{report.status}: {counts}" if counts else report.status, width, "  ")]
-    if report.domain and report.status in {"proved", "undecided"}:
+    if report.domain and report.status in SERVED:
         lines += [_wrap(f"  for every input with {', '.join(report.domain)}", width, "    ")]
         erased = "asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with them"
         lines += [_wrap(f"  {erased}", width, "    ")]
+    if report.status in SERVED:
         lines += [_wrap(f"  region {number}   {text}", width, "    ") for number, text in enumerate(report.regions, 1)]
     return "\n".join([*lines, *_bounds_text(report, width)])
 
@@ -133,8 +136,9 @@ def report_html(report: Report) -> str:
     parts = [f'<div><b style="color: {colour}">{report.status}</b> {escape(counts)}</div>']
     parts += [f"<pre>{escape(diagnostic_text(each))}</pre>" for each in report.diagnostics]
     parts += [table(("input", "sizes"), ((name, ", ".join(sizes)) for name, sizes in report.inputs.items()))]
-    parts += [table(("for every input with",), ((each,) for each in report.domain))]
-    parts += [table(("region", "where"), ((str(number), text) for number, text in enumerate(report.regions, 1)))]
+    if report.status in SERVED:
+        parts += [table(("for every input with",), ((each,) for each in report.domain))]
+        parts += [table(("region", "where"), ((str(number), text) for number, text in enumerate(report.regions, 1)))]
     parts += [report.regions._repr_svg_() or "", plot_html(report.seen), bounds_html(report.bounds)]
     parts += [f"<div>note: {escape(each)}</div>" for each in report.notes]
     return "\n".join(part for part in parts if part)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from shapeproof.export.build.regions.dispatch import Regions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The outcome of an export or a check.
 
@@ -60,24 +60,24 @@ class Report:
     """An upper bound of the bytes that the program's tensors hold at once; None if some size has no bound."""
     shared_failures: tuple[SharedFailure, ...] = ()
     """Sizes from data at which eager and the program were both seen to raise; a note states each."""
-    seen: tuple[SeenSize, ...] = field(default=(), repr=False, compare=False)
+    seen: tuple[SeenSize, ...] = field(default=(), compare=False)
     """The seen range of each varying size beside its served range, for a plot; empty without seen inputs."""
-    oblivious: Oblivious = field(default_factory=Oblivious, repr=False, compare=False)
+    oblivious: Oblivious = field(default_factory=Oblivious, compare=False)
     """The size-oblivious assumptions of the program, and which are proved harmless; empty in a loaded report, and for
     several programs: each has a separate report."""
     trusted: Mapping[str, int] = field(default_factory=dict)
     """The number of inputs at which the fake kernel of each custom operator was compared; without operators that
     `check_operator` has proved for all calls of the program."""
-    contract: Contract | None = field(default=None, repr=False)
+    contract: Contract | None = None
     """The contract of the program's inputs, for users without torch; None if no program is returned."""
-    program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)
-    answers: Subject | None = field(default=None, repr=False, compare=False)
+    program: VerifiedProgram | Regions | None = field(default=None, compare=False)
+    answers: Subject | None = field(default=None, compare=False)
     """All answers of the solver in this run; None in a loaded report."""
-    raised: Exception | None = field(default=None, repr=False, compare=False)
+    raised: Exception | None = field(default=None, compare=False)
     """What eager raises for the example, if it does."""
-    remedy: Deferred | None = field(default=None, repr=False, compare=False)
+    remedy: Deferred | None = field(default=None, compare=False)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return render(self)
 
     def _repr_html_(self) -> str:

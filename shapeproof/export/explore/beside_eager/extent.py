@@ -60,7 +60,8 @@ class Extent:
     def _of_raising(self, finding: Finding) -> Finding:
         """Name a condition under which eager raised wherever it was run, and the smallest sizes that raise for it."""
         failure = functools.partial(self.eager.failure_at, where=finding.decision.where)
-        finding = self._first(finding, failure, finding.requirement)
+        if not self.eager.raises_at(finding.witness or {}, finding.decision.where):
+            finding = self._first(finding, failure, finding.requirement)
         if self._raises_without(finding.requirement, finding, 1 if self._on_one_path(finding.decision) else _EACH):
             return finding
         for whole in self._wholes(finding):
