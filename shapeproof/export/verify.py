@@ -35,6 +35,7 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, Outcome, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.settling_checks import settled_by_checks
+from shapeproof.export.limits import SMALL_POINTS
 from shapeproof.export.report.explain import (
     contradiction,
     diagnose,
@@ -57,6 +58,7 @@ from shapeproof.export.trace.python.rewriting import unread_notes
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import left_in
+from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
@@ -117,25 +119,32 @@ def verified(  # noqa: PLR0913 - what the user gave
 
 
 def _of_error(error: Exception, task: _Task) -> Report:
-    """Return the refutation of a model that raises for its example; raise any other error in one sentence.
+    """Return the refutation of a model that eager rejects; raise any other error in one sentence.
 
     Raises:
         UsageError: torch cannot trace the model.
         InternalError: the mistake is ours.
     """
-    inputs = task.inputs
     if isinstance(error, ShapeproofError) and not isinstance(error, Unevaluable):
         raise error
-    in_eager = None if inputs.example is None else task.eager.error(inputs.example)
-    if in_eager is not None:
-        found = failing_example(in_eager, inputs)
-        return Report("refuted", (found,), inputs=inputs.shapes, raised=in_eager)
+    rejected = _rejected(task)
+    if rejected is not None:
+        found = failing_example(*rejected, task.inputs)
+        return Report("refuted", (found,), inputs=task.inputs.shapes, raised=rejected[1])
     where = mistaken(error)
     if where is not None:
         raise InternalError(internal(error, where)) from error
-    if inputs.example is None:
-        raise error
     raise UsageError(untraceable(error)) from error
+
+
+def _rejected(task: _Task) -> tuple[dict[str, int], Exception] | None:
+    """Return where eager raises, and what: for the example, or without one at each of the smallest sizes; else None."""
+    inputs = task.inputs
+    smallest = ascending(inputs.facts(), sorted(inputs.domain.symbols))
+    points = itertools.islice(smallest, SMALL_POINTS) if inputs.example is None else [inputs.example]
+    runs = [(point, task.eager.error(point)) for point in points]
+    raising = [(point, error) for point, error in runs if error is not None]
+    return raising[0] if raising and len(raising) == len(runs) else None
 
 
 def _elements(task: _Task) -> int:

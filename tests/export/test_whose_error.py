@@ -48,9 +48,12 @@ def test_what_eager_raises_for_an_example_without_dynamic_sizes_is_shown(branche
     assert "fails at  the example   replayed; eager raises OutOfPaperError" in str(report)
 
 
-def test_a_model_that_raises_without_an_example_keeps_its_own_exception():
-    with pytest.raises(OutOfPaperError):
-        check(Raising(), (TensorSpec(torch.float32, (B, 4)),))
+def test_a_model_that_raises_without_an_example_is_refuted_with_what_it_raises():
+    spec = (TensorSpec(torch.float32, (B, 4)),)
+    assert "x.shape[0] = 1   replayed; eager raises OutOfPaperError: for 1 rows" in str(check(Raising(), spec))
+    with pytest.raises(ConstraintViolation) as raised:
+        export(Raising(), spec)
+    assert isinstance(raised.value.__cause__, OutOfPaperError)
 
 
 class Multiplies(torch.nn.Module):
@@ -129,3 +132,21 @@ def test_a_model_whose_kernel_refuses_what_its_fake_takes_is_refuted(name, branc
     report = check(mod, (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("n", min=0, max=6)}}, branches=branches)
     assert report.status == "refuted"
     assert [each.id for each in report.diagnostics] == ["example"]
+
+
+class NoSizeFits(torch.nn.Module):
+    def forward(self, x):
+        return x.flatten().view(x.shape[0], x.shape[1] + 1)
+
+
+def test_a_model_that_no_size_fits_is_refuted_in_the_words_of_eager():
+    """The fault: without an example, `shape '[s77, s27 + 1]' is invalid for input of size s27*s77` was raised."""
+    sizes = Dim("a", min=1, max=9), Dim("b", min=1, max=9)
+    report = check(NoSizeFits(), (TensorSpec(torch.float32, sizes),))
+    assert report.status == "refuted"
+    (found,) = report.diagnostics
+    assert (found.id, found.message) == ("example", "the model raises for each of the smallest declared sizes")
+    assert "shape '[1, 2]' is invalid for input of size 1" in found.notes[0].text
+    assert found.witness == {"x.shape[0]": 1, "x.shape[1]": 1}
+    fixed = check(torch.nn.Linear(4, 3), (TensorSpec(torch.float32, (2, 5)),))
+    assert (fixed.status, fixed.diagnostics[0].id) == ("refuted", "example")

@@ -145,12 +145,12 @@ def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = (
     )
 
 
-def failing_example(error: Exception, inputs: Inputs) -> Diagnostic:
-    """Return the diagnostic of an example for which eager raises."""
-    named = in_user_terms(inputs.example or {}, inputs.user_names)
-    sizes = values_text(named) or "the example"
-    note = Note("fails at", f"{sizes}   replayed; eager raises {with_kind(error)}")
-    found = Diagnostic(id="example", message="the model raises for the example", notes=(note,), witness=named)
+def failing_example(point: dict[str, int], error: Exception, inputs: Inputs) -> Diagnostic:
+    """Return the diagnostic of an example for which eager raises; without one, of sizes that all raise."""
+    named = in_user_terms(point, inputs.user_names)
+    given = "the example" if inputs.example is not None else "each of the smallest declared sizes"
+    note = Note("fails at", f"{values_text(named) or given}   replayed; eager raises {with_kind(error)}")
+    found = Diagnostic(id="example", message=f"the model raises for {given}", notes=(note,), witness=named)
     return found.at(led_to(error))
 
 
