@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import linecache
 
 import torch
@@ -86,3 +87,19 @@ def test_declarations_that_clash_say_where_each_is_made():
     report = check(Both(), (torch.ones(8), torch.ones(16)), dynamic_shapes=shapes, constraints=["a == b"])
     assert report.status == "vacuous"
     assert [note.where.file for note in report.diagnostics[0].notes] == [__file__] * 3
+
+
+def test_a_dim_that_another_file_makes_has_the_line_there(tmp_path, monkeypatch):
+    """The fault: it was said to be declared in the line of the call."""
+    (tmp_path / "made_sizes.py").write_text(
+        'from torch.export import Dim\n\nDIMS = {"x": Dim("made_elsewhere", max=64)}\n'
+    )
+    (tmp_path / "made_again.py").write_text('from torch.export import Dim\nDim("made_twice")\nDim("made_twice")\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    sizes, _ = importlib.import_module("made_sizes"), importlib.import_module("made_again")
+    (found,) = check(Rows(), (torch.ones(8),), dynamic_shapes=({0: sizes.DIMS["x"]},)).diagnostics
+    (where,) = (note.where for note in found.notes if note.label == "declared")
+    assert (where.file, where.line) == (sizes.__file__, 3)
+    call = in_the_call()
+    assert call("made_twice").file == __file__
+    assert call("x.shape[0]").file == __file__

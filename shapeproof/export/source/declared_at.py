@@ -1,6 +1,7 @@
 """The line of a declaration: of the Dim or relation if the user's file contains it exactly once, else of the call.
 
-The line is read off the call stack and the text of the file.
+The line is read off the call stack and the text of the file. A Dim that the calling file does not make is sought in
+the user's other loaded files.
 """
 
 from __future__ import annotations
@@ -8,8 +9,11 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
+import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import TypeAlias
 
 from shapeproof.constraints.records.decisions import SourceLocation
@@ -48,11 +52,24 @@ def _in(file: str, line: int) -> Where:
 
 
 def _where(name: str, *, file: str, line: int) -> SourceLocation:
-    found = _written(file).get(name, ())
-    return SourceLocation(file, found[0] if len(found) == 1 else line)
+    others = (each for each in _users_files() if name.isidentifier() and name in "".join(linecache.getlines(each)))
+    found = _places(name, [file]) or _places(name, others)
+    return found[0] if len(found) == 1 else SourceLocation(file, line)
 
 
-@functools.lru_cache(maxsize=1)
+def _places(name: str, files: Iterable[str]) -> list[SourceLocation]:
+    """The places in these files where a declaration is written."""
+    return [SourceLocation(file, line) for file in files for line in _written(file).get(name, ())]
+
+
+def _users_files() -> set[str]:
+    """The files of the loaded modules that are not installed."""
+    modules = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
+    files = (str(vars(module).get("__file__")) for module in modules)
+    return {file for file in files if file.endswith(".py") and not file.startswith((*_INSTALLED, OURS))}
+
+
+@functools.lru_cache(maxsize=64)
 def _written(file: str) -> dict[str, list[int]]:
     """The lines of each `Dim("name", ...)` by its name, and of each text that may be a relation."""
     found: dict[str, list[int]] = {}
