@@ -6,6 +6,7 @@ pytest loads this file in every run, so the file imports the rest of the package
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,10 +80,15 @@ def _passing(check: Callable[[], _Report], passes: Callable[[_Report], bool]) ->
     """Return the report of a check that passes; fail the test with any other, or with the sentence of a refusal."""
     from shapeproof.constraints.errors import UsageError
 
+    log = logging.getLogger("torch.__trace")  # what torch logs there for tlparse, pytest would show
+    heard = log.handlers
+    log.handlers = [each for each in heard if type(each).__module__.startswith("torch.")]
     try:
         report = check()
     except UsageError as error:
         pytest.fail(str(error), pytrace=False)
+    finally:
+        log.handlers = heard
     if not passes(report):
         pytest.fail(str(report), pytrace=False)
     return report

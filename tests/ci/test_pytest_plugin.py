@@ -76,6 +76,35 @@ def test_each_model_is_a_test(pytester):
     done.stdout.no_fnmatch_line("*pytest_items*")
 
 
+@pytest.mark.thorough
+def test_a_verdict_that_still_holds_is_recalled(pytester):
+    pytester.makefile(".toml", shapeproof=SPEC)
+    pytester.makepyfile(nets=NETS)
+
+    def written():
+        done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--shapeproof", "-k", "good")
+        done.assert_outcomes(passed=1, deselected=1)
+        (entry,) = pytester.path.joinpath(".shapeproof").glob("*.json")
+        return entry.stat().st_mtime_ns
+
+    first = written()
+    assert written() == first
+
+
+@pytest.mark.thorough
+def test_a_failing_fixture_shows_no_log_of_torch(pytester):
+    pytester.makepyfile(
+        nets=NETS,
+        test_net="import torch, nets\n"
+        "def test_net(verify_export):\n"
+        "    shapes = {'x': {0: torch.export.Dim('b', min=1, max=8)}}\n"
+        "    verify_export(nets.Net(), (torch.ones(3, 4),), dynamic_shapes=shapes)\n",
+    )
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    done.stdout.fnmatch_lines(["error[[]other-program[]]*"])
+    done.stdout.no_fnmatch_line("*torch.__trace*")
+
+
 def test_without_the_option_a_spec_is_no_test(pytester):
     pytester.makefile(".toml", shapeproof=SPEC)
     pytester.makepyfile(test_plain=PLAIN)
