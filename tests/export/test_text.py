@@ -65,6 +65,32 @@ def test_an_example_that_the_model_refuses(golden):
     golden.check("export/example.txt", str(report))
 
 
+TEN = """
+class Model(torch.nn.Module):
+    def forward(self, *a):
+        t = [a[0].view(-1, 2), a[1].view(-1, 3), a[2] + torch.ones(4), a[3].view(5)]
+        t += [a[4].reshape(-1, 5), a[5] @ torch.ones(6), a[6].view(7, -1), a[7][3], a[8].view(8)]
+        total = sum(x.sum() for x in t)
+        if a[9].shape[0] > 4:
+            total = total * 2
+        return total + a[10].sum()
+"""
+TEN_CALLED = """
+args = tuple(torch.ones(n) for n in (4, 6, 4, 5, 10, 6, 7, 6, 8, 9, 3))
+dims = tuple({0: Dim(f"d{number}", min=1, max=64)} for number in range(11))
+report = check(model, args, dynamic_shapes={"a": dims})
+"""
+
+
+@pytest.mark.thorough
+def test_a_report_of_ten_findings(golden):
+    """The fault: each finding listed eleven sizes, and some showed the error of another one on the same line."""
+    model = defined(TEN, "ten.py")["Model"]()
+    report = defined(TEN_CALLED, "export.py", model=model)["report"]
+    assert [len(found.witness) for found in report.diagnostics] == [11] * 10
+    golden.check("export/ten_findings.txt", str(report))
+
+
 def test_a_library_is_named_after_the_line_that_calls_it(report):
     (asked,) = [d for d in report.diagnostics if any(note.label == "asked in" for note in d.notes)]
     assert (asked.file, asked.line) == ("model.py", 4)

@@ -25,6 +25,7 @@ from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, 
 from shapeproof.export.graph.emit import has_graph_form
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
+from shapeproof.export.report.render import FEW, sized
 from shapeproof.export.source.errors import led_to
 from shapeproof.export.source.frames import in_torch
 from shapeproof.export.source.loops import rounds
@@ -315,7 +316,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     if finding.outcome is Outcome.DATA:
         notes.append(Note("because", finding.text))
     elif finding.witness is not None:
-        sizes = values_text(in_user_terms(finding.witness, names))
+        sizes = _told(finding.witness, finding.requirement, names)
         label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
         notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
     elif finding.text:
@@ -324,6 +325,15 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     if repeating:
         notes.append(Note("loop", f"{repeating} is written into the program as often as it runs"))
     return notes
+
+
+def _told(point: dict[str, int], requirement: Formula, names: dict[str, str]) -> str:
+    """Return the sizes of a point; of many, those that the requirement is about, and how many others there are."""
+    about = {name: value for name, value in point.items() if name in requirement.symbols}
+    others = len(point) - len(about)
+    if len(point) <= FEW or not about:
+        return values_text(in_user_terms(point, names))
+    return f"{values_text(in_user_terms(about, names))} (and {sized(others, 'sizes')} more, in its witness)"
 
 
 _OF_ROUNDS = {Outcome.DIFFERS, Outcome.DATA, Outcome.UNDECIDED, Outcome.MANY}

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 WIDTH = 100
 BOUNDS = 8
 """The maximal number of tensors shown with sizes from data."""
+FEW = 6
+"""The most sizes or errors that a reader counts at a glance."""
 SERVED = {"proved", "undecided"}
 """The verdicts with a program, whose accepted inputs are shown."""
 
@@ -38,6 +40,8 @@ def render(report: Report, width: int = WIDTH) -> str:
 def summary(report: Report, width: int = WIDTH) -> str:
     """Return the last lines: the verdict with its counts, the domain, the regions and the bounds."""
     counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
+    if len(report.diagnostics) > FEW:
+        counts = f"{sized(len(report.diagnostics), 'findings')}; {counts}"
     lines = [_wrap(f"{report.status}: {counts}" if counts else report.status, width, "  ")]
     if report.domain and report.status in SERVED:
         lines += [_wrap(f"  for every input with {', '.join(report.domain)}", width, "    ")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +29,10 @@ from shapeproof.solver.facts import Facts
 
 _EACH = 4
 """Of the points, each fourth is run where a failure does not depend on the path."""
+
+
+_NUMBER = re.compile(r"\d+")
+"""What may differ between two texts of one error."""
 
 
 @dataclass(slots=True)
@@ -60,8 +65,9 @@ class Extent:
     def _of_raising(self, finding: Finding) -> Finding:
         """Name a condition under which eager raised wherever it was run, and the smallest sizes that raise for it."""
         failure = functools.partial(self.eager.failure_at, where=finding.decision.where)
-        if not self.eager.raises_at(finding.witness or {}, finding.decision.where):
-            finding = self._first(finding, failure, finding.requirement)
+        alone = self._first(finding, failure, finding.requirement)
+        if _NUMBER.sub("", alone.text) != _NUMBER.sub("", finding.text):
+            finding = alone
         if self._raises_without(finding.requirement, finding, 1 if self._on_one_path(finding.decision) else _EACH):
             return finding
         for whole in self._wholes(finding):

@@ -141,11 +141,6 @@ class Eager:
             return first.text
         return next((run for run in runs if run.is_at(where)), first).text
 
-    def raises_at(self, point: Mapping[str, int], where: SourceLocation | None) -> bool:
-        """True if eager raises at a point, and in the given line if there is one."""
-        seen = self._failure(point, 0)
-        return seen.text is not None and (where is None or seen.is_at(where))
-
     def _failure(self, point: Mapping[str, int], seed: int | None) -> _Failure:
         given = tuple(self.inputs.demands)
         key = (seed, *map(id, given), *sorted(point.items()))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Mapping, Sequence
-from operator import itemgetter
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
@@ -133,36 +132,24 @@ def sayable(formula: Formula) -> bool:
     return comparisons <= COMPARISONS and has_graph_form(formula)
 
 
-def _asked_by(part: Formula, asked: Sequence[tuple[Decision, Formula]], domain: Facts) -> Decision:
+def _asked_by(part: Formula, asked: Mapping[Formula, Decision], domain: Facts) -> Decision:
     """Return the decision that fixes a part: of the first ones that imply it, the last about its sizes.
 
     Example: after `if x.shape[0] == 33`, the line `if y.shape[0] == x.shape[0]` fixes `y.shape[0] == 33`.
     """
-    implying = set(clash(domain.assuming(part.negation, *(required for _, required in asked))))
+    implying = set(clash(domain.assuming(part.negation, *asked)))
+    best = max(
+        reversed(asked), key=lambda required: (required in implying, not part.symbols.isdisjoint(required.symbols))
+    )
+    return asked[best]
 
-    def rank(asked: tuple[Decision, Formula]) -> tuple[bool, bool]:
-        return asked[1] in implying, bool(asked[1].symbols & part.symbols)
 
-    return max(reversed(asked), key=rank)[0]
-
-
-def _in_program_order(found: Exploration) -> list[tuple[Decision, Formula]]:
-    """Return the decisions that narrow the domain, each with what it requires, in the order of the program.
-
-    Checks that were adopted before the program was traced come first, decisions that it does not take last.
-    """
-    asked = found.main.trial.questions.asked
-    order = list(asked)
-
-    def placed(narrowing: Narrowing) -> tuple[int, Decision, Formula]:
-        decision, required = narrowing.decision, narrowing.requirement
-        made = asked.get(decision.formula) or asked.get(decision.formula.negation)
-        if made is not None:
-            return order.index(made.formula), made, made.taken
-        is_adopted = decision.where is not None and required is decision.taken
-        return -1 if is_adopted else len(order), decision, required
-
-    return [(decision, required) for _, decision, required in sorted(map(placed, found.narrowings), key=itemgetter(0))]
+def _in_program_order(found: Exploration) -> dict[Formula, Decision]:
+    """Return what is required, with the decisions that ask for it: first the program's own, in order, then others."""
+    about = {each.decision.formula for each in found.narrowings}
+    questions = found.main.trial.questions.asked.values()
+    asked = {each.taken: each for each in questions if not about.isdisjoint({each.formula, each.formula.negation})}
+    return asked | {each.requirement: each.decision for each in found.narrowings if each.requirement not in asked}
 
 
 def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
