@@ -184,7 +184,7 @@ def test_one_line_that_branches_is_one_diagnostic_and_it_speaks_true():
     (found,) = report.diagnostics
     assert found.message == "the model does something else where `x.shape[0] != 4 and x.shape[0] != 8`"
     assert found.witness == {"x.shape[0]": 1, "y.shape[0]": 1}
-    assert [note.text for note in found.notes if note.label == "also"] == ["2 other questions at this line"]
+    assert [note.text for note in found.notes if note.label == "also"] == ["1 other question at this line"]
     repair = report.repair()
     assert repair.constraints == ("n == 4 or n == 8", "n != 4 or m == 8", "m == 4 or n == 4")
     again = check(mod, vectors((4, 8)), dynamic_shapes=repair.dynamic_shapes, constraints=repair.constraints)

@@ -52,8 +52,10 @@ def _in(file: str, line: int) -> Where:
 
 
 def _where(name: str, *, file: str, line: int) -> SourceLocation:
-    others = (each for each in _users_files() if name.isidentifier() and name in "".join(linecache.getlines(each)))
-    found = _places(name, [file]) or _places(name, others)
+    others = _users_files() if file.endswith(".py") and name.isidentifier() else ()
+    found = _places(name, [file]) or _places(
+        name, (each for each in others if name in "".join(linecache.getlines(each)))
+    )
     return found[0] if len(found) == 1 else SourceLocation(file, line)
 
 

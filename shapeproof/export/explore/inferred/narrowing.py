@@ -132,16 +132,13 @@ def sayable(formula: Formula) -> bool:
     return comparisons <= COMPARISONS and has_graph_form(formula)
 
 
-def _asked_by(part: Formula, asked: Mapping[Formula, Decision], domain: Facts) -> Decision:
+def _asked_by(part: Formula, asked: dict[Formula, Decision], domain: Facts) -> Decision:
     """Return the decision that fixes a part: of the first ones that imply it, the last about its sizes.
 
     Example: after `if x.shape[0] == 33`, the line `if y.shape[0] == x.shape[0]` fixes `y.shape[0] == 33`.
     """
     implying = set(clash(domain.assuming(part.negation, *asked)))
-    best = max(
-        reversed(asked), key=lambda required: (required in implying, not part.symbols.isdisjoint(required.symbols))
-    )
-    return asked[best]
+    return asked[max(reversed(asked), key=lambda each: (each in implying, bool(each.symbols & part.symbols)))]
 
 
 def _in_program_order(found: Exploration) -> dict[Formula, Decision]:
