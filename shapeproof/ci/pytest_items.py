@@ -12,7 +12,7 @@ from shapeproof.ci.jobs import Check, Outcome, Result, checks_of
 from shapeproof.ci.plain import plain
 from shapeproof.ci.process.isolation import answer
 from shapeproof.ci.running.cache import remember
-from shapeproof.ci.running.run import Memory
+from shapeproof.ci.running.run import still_holding
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.report.render import pointers
@@ -48,7 +48,7 @@ class ModelTest(pytest.Item):
         Raises:
             Rejected: the spec does not accept the verdict; the message is the report.
         """
-        outcome = Outcome(self._check, Memory().recalled([self._check]).get(0) or self._checked())
+        outcome = Outcome(self._check, still_holding([self._check], None).get(0) or self._checked())
         if not outcome.passed:
             raise Rejected(
                 f"expected is {self._check.expected}\n{outcome.result.text}{pointers(outcome.result.diagnostics)}"

@@ -14,6 +14,7 @@ from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.report.report import ConstraintViolation, Report
 from shapeproof.export.serving import verdict
+from shapeproof.export.shim.inputs.binding import read_collection
 from shapeproof.export.shim.modules import uncompiled
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.source.declared_at import in_the_call
@@ -179,6 +180,7 @@ def check(  # noqa: PLR0913 - as above
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}")
     where, mod = in_the_call(), uncompiled(mod)
+    args, kwargs, dynamic_shapes = read_collection(mod, args, kwargs, dynamic_shapes)
     verify = functools.partial(
         verified,
         mod,

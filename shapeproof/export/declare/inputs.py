@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.export import Dim
+from torch.export import AdditionalInputs, Dim
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import Unevaluable, UsageError
@@ -208,7 +208,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     """
     _check_kinds(mod, args, kwargs)
     kwargs = binding.in_order(mod, args, kwargs or {})
-    args, kwargs, dynamic_shapes, others = binding.unpack(mod, args, kwargs, dynamic_shapes)
+    others = binding.further_inputs(dynamic_shapes) if isinstance(dynamic_shapes, AdditionalInputs) else []
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
     check_alike(mod, examples, others)
     shapes = binding.read_shapes(mod, args, kwargs, dynamic_shapes)

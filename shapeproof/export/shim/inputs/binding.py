@@ -157,6 +157,11 @@ class DynamicShapes:
     roots: Collection[str]
 
 
+def further_inputs(shapes: torch.export.AdditionalInputs) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return the positional and keyword arguments of each call that AdditionalInputs holds."""
+    return [(given, more or {}) for given, more in shapes._examples]
+
+
 def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> DynamicShapes:
     """Read dynamic_shapes in any form.
 
@@ -166,7 +171,7 @@ def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would use the spec as dynamic_shapes
         raise UsageError("invalid @dynamic_spec on the model's forward: expected its sizes as Dims, in dynamic_shapes")
     tree, entries = shapes, dict[str, Any]()
-    if isinstance(shapes, torch.export.AdditionalInputs):
+    if isinstance(shapes, torch.export.AdditionalInputs | torch.export.ShapesCollection):
         tree = _as_tree(shapes, mod, args, kwargs)
     if tree:
         map_shapes(mod, args, kwargs, tree, entries.__setitem__)
@@ -180,23 +185,19 @@ def _as_tree(shapes: Any, mod: torch.nn.Module, args: tuple[Any, ...], kwargs: d
         raise UsageError(first_line(error)) from None
 
 
-def unpack(
-    mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
-) -> tuple[tuple[Any, ...], dict[str, Any], Any, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """Return the inputs, dynamic_shapes, and the arguments of each call that AdditionalInputs holds.
-
-    A ShapesCollection becomes a tree: it knows an int among the inputs by a wrapper, which is taken off.
+def read_collection(
+    mod: torch.nn.Module, args: Any, kwargs: Any, shapes: Any
+) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Return the inputs and dynamic_shapes, a ShapesCollection as a tree: it knows an int by its wrapper in the inputs.
 
     Raises:
         UsageError: the collection names a tensor or an int that is no input.
     """
-    if isinstance(shapes, torch.export.AdditionalInputs):
-        return args, kwargs, shapes, [(given, more or {}) for given, more in shapes._examples]
     if not isinstance(shapes, torch.export.ShapesCollection):
-        return args, kwargs, shapes, []
-    tree = _as_tree(shapes, mod, args, kwargs)
+        return args, kwargs, shapes
+    tree = _as_tree(shapes, mod, args, kwargs or {})
     plain, named = pytree.tree_map_only(torchs_shapes._IntWrapper, lambda wrapped: wrapped.val, (args, kwargs))
-    return plain, named, tree, []
+    return plain, named, tree
 
 
 def rebuild_inputs(
