@@ -122,6 +122,17 @@ def test_f1_a_view_in_rows_of_four_asks_for_a_multiple_of_four_and_nothing_else(
     assert outcome(Reshaping(), (torch.randn(found.witness["x.shape[0]"]),)) == "raises"
 
 
+def test_a_title_names_the_number_that_must_be_a_multiple():
+    """The fault: "`x.shape[0] == min(x.shape[0], 4)` must be a multiple of 4"."""
+
+    class BehindTheFirst(torch.nn.Module):
+        def forward(self, x):
+            return x[4:].view(-1, 4)
+
+    (found,) = check(BehindTheFirst(), (torch.randn(8),), dynamic_shapes=({0: Dim("n", min=0, max=64)},)).diagnostics
+    assert found.message == "`x.shape[0] - min(x.shape[0], 4)` must be a multiple of 4"
+
+
 def test_f1_four_times_k_is_proved_from_k_one_on():
     """What torch suggests and then rejects at n = 4."""
     program = export(Reshaping(), (torch.randn(8),), dynamic_shapes=({0: 4 * Dim("k", min=1)},))

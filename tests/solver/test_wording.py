@@ -88,3 +88,14 @@ def test_a_term_has_a_value_where_that_is_said_of_it(text):
 
 def test_what_is_said_of_a_quotient_is_said_of_what_is_divided():
     assert has_value(parse_term("(n + 7)//8"), 2) is parse("n >= 9 and n <= 16")
+
+
+@settings(max_examples=examples(60))
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(2, 9), st.data())
+def test_a_remainder_of_one_size_is_said_of_the_size_itself(times, plus, divisor, data):
+    """The fault: `(2*a + 4) % 5 == 4` for a multiple of 5."""
+    formula = parse(f"({times}*n + {plus}) % {divisor} == {data.draw(st.integers(0, divisor - 1))}")
+    (other,) = simplified([formula], Facts([parse("n >= 0")])) or [parse("True")]
+    assert all(holds(formula, {"n": n}) == holds(other, {"n": n}) for n in range(100))
+    if sum(holds(formula, {"n": n}) for n in range(divisor)) == 1:
+        assert "%" not in str(other).replace("n % ", "")

@@ -304,8 +304,7 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
     match id_of_form(finding.requirement), finding.requirement:
         case "divides", f.Compare(_, term):
             value, divisor = _divisor(term) or (term, 0)
-            shown = format_formula(f.eq(value, 0), rename=names).removesuffix(" == 0")
-            return f"`{shown}` must be a multiple of {divisor}"
+            return f"`{format_formula(value, rename=names)}` must be a multiple of {divisor}"
         case _:
             return f"`{required}` must hold"
 

@@ -7,9 +7,9 @@ proves that it is equivalent.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.atoms import Extremum, Max
@@ -85,6 +85,8 @@ def by_size(formula: Formula, bounds: Callable[[Term], Interval]) -> Iterator[Fo
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> list(by_size(parse_formula("(n//2 - 1)//((n + 1)//2) == 0"), lambda _: Interval(0, None)))
     [n >= 2, n >= 2]
+    >>> list(by_size(parse_formula("(2*n + 4) % 5 == 1"), lambda _: Interval(0, None)))[-1]
+    n % 5 == 1
     """
     if len(formula.symbols) != 1 or not any(isinstance(node, FloorDiv | Real) for node in postorder(formula)):
         return
@@ -93,8 +95,11 @@ def by_size(formula: Formula, bounds: Callable[[Term], Interval]) -> Iterator[Fo
     if within.lower is None:
         return
     last = within.lower + _SMALL_SIZES if within.upper is None else min(within.upper, within.lower + _SMALL_SIZES)
-    tried = range(within.lower, last + 1)
-    yield from _worded(symbol(name), _alike(tried, lambda size: true_at(formula, {name: size}) is True, within), within)
+    holding = [size for size in range(within.lower, last + 1) if true_at(formula, {name: size}) is True]
+    yield from _worded(symbol(name), _alike(range(within.lower, last + 1), holding.__contains__, within), within)
+    steps = {after - before for before, after in itertools.pairwise(holding)}
+    if len(steps) == 1 and (step := steps.pop()) > 1:
+        yield eq(symbol(name) % step, holding[0] % step)
 
 
 _SMALL_SIZES = 32
@@ -185,7 +190,7 @@ def _alike(
     tried: Sequence[int], truth: Callable[[int], bool], within: Interval
 ) -> tuple[list[Interval], list[Interval]]:
     found: dict[bool, list[Interval]] = {True: [], False: []}
-    for holds, group in groupby(tried, truth):
+    for holds, group in itertools.groupby(tried, truth):
         values = list(group)
         lower = within.lower if values[0] == tried[0] else values[0]
         upper = within.upper if values[-1] == tried[-1] else values[-1]
