@@ -118,3 +118,24 @@ def test_several_programs_are_refuted_where_no_data_pass_in_one_of_them():
         {"x.shape[0]": 12},
     )
     assert "no data pass there" in " ".join(str(report).split())
+
+
+class Scatters(torch.nn.Module):
+    """As a multimodal model: as many rows of an image as the text has places for them."""
+
+    def forward(self, text, image):
+        places = text[text > 0]
+        torch._check(places.shape[0] == image.shape[0], lambda: "not as many places as rows")
+        return places + image
+
+
+def test_a_number_from_data_between_two_sizes_relates_these():
+    """The fault: `k <= b*s` was said as two lines round it, `k <= b + 116` and `k <= s + 90`."""
+    sizes = {"b": Dim("b", min=1, max=4), "s": Dim("s", min=1, max=30), "k": Dim("k", min=2, max=120)}
+    shapes = {"text": {0: sizes["b"], 1: sizes["s"]}, "image": {0: sizes["k"]}}
+    report = check(Scatters(), (torch.ones(2, 6), torch.ones(12)), dynamic_shapes=shapes)
+    (found,) = report.diagnostics
+    assert found.message == "`image.shape[0] <= text.shape[0]*text.shape[1]` must hold"
+    assert [each.text for each in found.help] == ['constraints=["k <= b*s"]']
+    under = check(Scatters(), (torch.ones(2, 6), torch.ones(12)), dynamic_shapes=shapes, constraints=("k <= b*s",))
+    assert under.status == "proved", str(under)

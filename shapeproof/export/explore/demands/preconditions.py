@@ -23,7 +23,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.domain import Role
-from shapeproof.constraints.terms import symbol
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import raises_whatever_the_data
 from shapeproof.export.explore.demands.graph_demands import requirements
@@ -166,13 +166,29 @@ def _unless_at(point: dict[str, int], required: Formula, facts: Facts) -> Formul
 def left_by(passing: Facts, declared: Facts, names: Collection[str]) -> list[Formula]:
     """Return what holds for declared sizes wherever some data pass all checks, beyond what the declared domain says.
 
-    The sizes of these names are examined, singly and in pairs.
+    The sizes of these names are examined, singly and in pairs, and what bounds one number from data on both sides.
     """
     facts = passing.assuming(*declared.formulas)
+    between = [each for each in _without_data(passing, names) if not implied(each, declared)]
     sizes = [symbol(name) for name in sorted(names)]
     ends = [end for size in sizes for end in (size, -size)]
     differences = [one - other for one, other in itertools.permutations(sizes, 2)]
-    return simplified(list(tighter([*ends, *differences], facts, declared)), declared)
+    more = tighter([*ends, *differences], facts, declared.assuming(*between))
+    return simplified([*between, *more], declared)
+
+
+def _without_data(passing: Facts, names: Collection[str]) -> Iterator[Formula]:
+    """Yield what holds for sizes of these names by a number from data: `k == u` and `u <= b*s` give `k <= b*s`."""
+    formulas = [each for each in passing.formulas if isinstance(each, f.Compare) and each.op in {"<=", "=="}]
+    for number in map(symbol, sorted(frozenset().union(*(each.symbols for each in formulas)).difference(names))):
+        bounds = dict[bool, list[Term]]({True: [], False: []})
+        for each, sign in itertools.product(formulas, (1, -1)):
+            end = number - sign * each.term
+            if end.symbols <= frozenset(names):
+                for is_upper in (True, False) if each.op == "==" else (sign > 0,):
+                    bounds[is_upper].append(end)
+        within = (f.le(lower, upper) for lower in bounds[False] for upper in bounds[True])
+        yield from (each for each in within if each.total)
 
 
 def _first_unmet(trial: Trial, point: dict[str, int]) -> DataCheck:
