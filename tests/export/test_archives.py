@@ -184,6 +184,22 @@ def test_regions_of_a_model_that_takes_a_number_are_loaded(tmp_path):
     assert torch.equal(run(torch.ones(2), 2, True), torch.ones(2) * 2)
 
 
+def test_regions_that_check_a_bool_from_data_are_loaded(tmp_path):
+    class Checked(torch.nn.Module):
+        def forward(self, x):
+            if x.shape[0] <= 1:
+                return x[:1] * 2
+            torch._check((x[0] < 1).item())
+            return x[1:]
+
+    regions = export(Checked(), (torch.zeros(3),), dynamic_shapes={"x": {0: Dim("n", min=0, max=5)}}, branches="split")
+    regions.save(tmp_path / "checked.pt2")
+    run = load_regions(tmp_path / "checked.pt2").module()
+    assert torch.equal(run(torch.zeros(3)), torch.zeros(2))
+    with pytest.raises(RuntimeError):
+        run(torch.ones(3))
+
+
 @pytest.mark.parametrize("text", ["type(x, y, z)", "type(*x)(1)", "type(x)()", "type(x, **y)"])
 def test_to_ask_for_a_type_makes_none(text):
     with pytest.raises(archives.UnsafeArchiveError):

@@ -218,5 +218,7 @@ def _is_plain(text: str) -> bool:
 
 def _is_function(name: str) -> bool:
     """True if a call of that name makes a term."""
+    if name == "ExprCondPair":  # a part of `Piecewise`, which sympy does not name at its top
+        return True
     found = getattr(torch.utils._sympy.functions, name, None) or getattr(sympy, name, None)
     return isinstance(found, type) and issubclass(found, sympy.Basic)
