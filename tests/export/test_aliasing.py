@@ -231,6 +231,14 @@ def test_a_model_that_asks_what_shares_is_not_proved_from_one_answer(copy, asked
     assert check(model(forward), (torch.ones(4, 4),), dynamic_shapes=shapes).status != "proved"
 
 
+@pytest.mark.parametrize("read", [lambda x, _: x.grad is None, lambda _, p: p.grad is None, lambda x, _: x._version])
+def test_what_no_program_has_of_a_tensor_is_refused_where_a_model_reads_it(read):
+    """The fault: a model that branches on the gradient of an input was proved."""
+    parameter = torch.nn.Parameter(torch.ones(4))
+    with pytest.raises(UsageError, match="a program would keep what the trace found"):
+        check(model(lambda x: x * 2 if read(x, parameter) else x), (torch.ones(4, 4),), dynamic_shapes={"x": {0: N}})
+
+
 @pytest.mark.parametrize(
     "storage", [torch.Tensor.untyped_storage, torch.Tensor.storage], ids=lambda read: read.__name__
 )

@@ -30,8 +30,9 @@ from shapeproof.wording import line_text
 _HIDDEN = {
     "_nnz": "how many elements a sparse tensor holds (read `values().shape[0]`)",
     "is_coalesced": "whether a sparse tensor is coalesced (call `coalesce()`)",
-    "_version": "how often a tensor was written into",
+    "._version": "how often a tensor was written into",
     "data_ptr": "where a tensor lies in memory",
+    ".grad": "the gradient that a tensor has collected",
 }
 _STORAGES = {"untyped_storage", "_typed_storage", "storage"}
 """Torch's own functions read these, too, and keep no number."""
@@ -127,7 +128,7 @@ def refuse_hidden(func: Any) -> None:
     storage = "the storage of a tensor" if name in _STORAGES and read_beside_torch() else None
     hidden = _HIDDEN[name] if name in _HIDDEN and read_by_the_model() else storage
     if hidden is not None:
-        raise UsageError(f"the model reads {hidden}{_where()}: a program would keep the number of the trace")
+        raise UsageError(f"the model reads {hidden}{_where()}: a program would keep what the trace found")
     if name in _FACTORIES:
         raise UsageError(f"torch cannot trace `{name}`{_where()}: make the tensor outside the model, or use COO")
     if name.startswith(("nested", "_nested")):
@@ -135,9 +136,9 @@ def refuse_hidden(func: Any) -> None:
 
 
 def _name(func: Any) -> str:
-    """Return the name of a function of torch; for the getter of a property, the name of the property."""
+    """Return the name of a function of torch; for the getter of a property, its name behind a dot: `.grad`."""
     name = getattr(func, "__name__", "")
-    return getattr(getattr(func, "__self__", None), "__name__", name) if name == "__get__" else name
+    return f".{getattr(getattr(func, '__self__', None), '__name__', name)}" if name == "__get__" else name
 
 
 def _where() -> str:
