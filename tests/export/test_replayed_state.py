@@ -11,7 +11,7 @@ from torch.export import Dim
 
 from shapeproof.export import check, export
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.explore.beside_eager.copies import _is_copied_by_state, copied, parameters_copied_once
+from shapeproof.export.explore.beside_eager.copies import copied, parameters_copied_once
 from shapeproof.export.explore.beside_eager.forms import Form, forms_of, fresh_modules
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.shim.storages import is_copied_when_written
@@ -450,11 +450,6 @@ def test_a_copy_is_what_copy_deepcopy_makes():
     assert list(found.parts._forward_hooks.values()) == [print]
     assert found._forward_hooks is not model._forward_hooks
     assert type(found._forward_hooks) is type(model._forward_hooks)
-
-
-def test_modules_of_torch_are_copied_by_their_state():
-    """The fault: torch.nn.Module has a `__getstate__` itself, so no module was; a copy took twice the time."""
-    assert all(map(_is_copied_by_state, torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()).modules()))
 
 
 def test_a_class_that_says_later_how_it_is_copied_is_asked_again():

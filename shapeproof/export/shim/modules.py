@@ -26,9 +26,7 @@ def elements_held(module: torch.nn.Module) -> int:
     return sum(each.numel() for each in held if not torch.nn.parameter.is_lazy(each))
 
 
-def deep_copied(
-    module: _ModuleT, known: Mapping[int, Any], copying: Callable[[Any, dict[int, Any]], Any] = copy.deepcopy
-) -> tuple[_ModuleT, dict[int, Any]]:
+def deep_copied(module: _ModuleT, known: Mapping[int, Any]) -> tuple[_ModuleT, dict[int, Any]]:
     """Return a deep copy and its memo, as `copy.deepcopy` does, of what it refuses to copy, too.
 
     A computed tensor is copied without its history: `torch.nn.utils.weight_norm` leaves one in its module, which each
@@ -48,7 +46,7 @@ def deep_copied(
     while True:
         memo = dict(kept)
         try:
-            return copying(module, memo), memo
+            return copy.deepcopy(module, memo), memo
         except Exception as error:
             part = _refused(error)
             if id(part) in kept or isinstance(part, torch.nn.Module | None):

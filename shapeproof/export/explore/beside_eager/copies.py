@@ -8,9 +8,6 @@ never the model's own: its memory stays where it is.
 from __future__ import annotations
 
 import copy
-import copyreg
-import types
-from collections import OrderedDict
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -52,51 +49,13 @@ def copied(module: _ModuleT) -> _ModuleT:
     ...     bool(layer.weight.any())
     True
     """
-    return deep_copied(module, _parameters(module), _copied)[0]
+    return deep_copied(module, _parameters(module))[0]
 
 
 def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Return a copy of a program that nobody changes: its state is copied, and its graphs are not."""
     parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
     return copy.deepcopy(program, {**_parameters(program), **{id(each.graph): each.graph for each in parts}})
-
-
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """As `copy.deepcopy` does, in less time for modules and dicts that are copied item by item."""
-    cls: Any = type(value)
-    if cls in _SHARED or (cls is tuple and _SHARED.issuperset(map(type, value))):
-        return value
-    known = memo.get(id(value))
-    if known is not None:
-        return known
-    if cls is dict or (cls is OrderedDict and not vars(value)):
-        found = memo[id(value)] = cls()
-        for key, item in value.items():
-            found[_copied(key, memo)] = _copied(item, memo)
-        return found
-    if cls is set and not value:
-        return memo.setdefault(id(value), set())
-    if isinstance(value, torch.nn.Module) and _is_copied_by_state(value) and not hasattr(value, "__deepcopy__"):
-        made = memo[id(value)] = cls.__new__(cls)
-        made.__setstate__({name: _copied(item, memo) for name, item in value.__getstate__().items()})
-        return made
-    return copy.deepcopy(value, memo)
-
-
-_SHARED = frozenset({type(None), bool, int, float, complex, str, bytes, types.FunctionType, types.BuiltinFunctionType})
-"""Classes whose values `copy.deepcopy` does not copy."""
-
-
-def _is_copied_by_state(module: torch.nn.Module) -> bool:
-    """True if a module is copied as torch.nn.Module says: by its state, which is a dict. Its class may change."""
-    cls: Any = type(module)
-    as_modules = all(getattr(cls, name) is getattr(torch.nn.Module, name) for name in _OF_MODULES)
-    own = any(hasattr(cls, name) for name in _OWN) or cls in copyreg.dispatch_table
-    return as_modules and not own and vars(module).keys().isdisjoint(_OF_MODULES)
-
-
-_OF_MODULES = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
-_OWN = ("__getnewargs__", "__getnewargs_ex__", "__slots__")
 
 
 def _parameters(module: torch.nn.Module) -> dict[int, Any]:
