@@ -17,6 +17,7 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome
 from shapeproof.export.limits import CHECKS_TO_STATE
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.prove import implied
 
@@ -31,10 +32,7 @@ def settled_by_checks(told: Sequence[Finding], found: Exploration, explorer: Exp
     checks = _asking_less(about_data, found.main.trial)
     if not 0 < len(checks) <= CHECKS_TO_STATE or not _suffice(checks, found, explorer):
         return list(told)
-    for check in list(checks):
-        fewer = [other for other in checks if other is not check]
-        if fewer and _suffice(fewer, found, explorer):
-            checks = fewer
+    checks = without_needless(checks, lambda fewer, _: bool(fewer) and _suffice(fewer, found, explorer))
     first = about_data[0]
     stated = [replace(first, decision=each.decision, joint=each.requirement) for each in checks]
     return [*stated, *(finding for finding in told if finding.outcome is not Outcome.DATA)]

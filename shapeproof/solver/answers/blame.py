@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
+
+_T = TypeVar("_T")
+
+
+def without_needless(items: Sequence[_T], suffice: Callable[[list[_T], _T], bool]) -> list[_T]:
+    """Return items without those that the others make needless, looked at in order.
+
+    `suffice` gets the items that are left and the one that is left out.
+
+    >>> without_needless([2, 3, 4, 6], lambda left, _: all(any(n % each == 0 for each in left) for n in (4, 6, 9)))
+    [3, 4]
+    """
+    kept = list(items)
+    for each in items:
+        left = [other for other in kept if other is not each]
+        if suffice(left, each):
+            kept = left
+    return kept
 
 
 def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:

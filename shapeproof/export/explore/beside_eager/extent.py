@@ -23,6 +23,7 @@ from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting, spread
 from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, SMALL_POINTS, TRACE_RUNS
+from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending, grant
 from shapeproof.solver.facts import Facts
@@ -102,12 +103,13 @@ class Extent:
 
     def _without_chance(self, required: Formula, finding: Finding) -> Formula:
         """Drop the alternatives at which eager raises, too: the failing path asked about them without need."""
-        kept = list(required.args) if isinstance(required, f.Or) else [required]
-        for part in list(kept):
-            fewer = [each for each in kept if each is not part]
-            if fewer and self._raises_where(f.conjunction(part, f.disjunction(*fewer).negation), finding):
-                kept = fewer
-        return f.disjunction(*kept)
+        parts = required.args if isinstance(required, f.Or) else [required]
+
+        def suffice(left: list[Formula], part: Formula) -> bool:
+            beside = f.conjunction(part, f.disjunction(*left).negation)
+            return bool(left) and self._raises_where(beside, finding)
+
+        return f.disjunction(*without_needless(parts, suffice))
 
     def _first(self, finding: Finding, seen: Callable[[dict[str, int]], str | None], holding: Formula) -> Finding:
         """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold."""

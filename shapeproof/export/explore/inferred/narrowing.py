@@ -21,6 +21,7 @@ from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed
 from shapeproof.export.graph.emit import has_graph_form
 from shapeproof.export.limits import COMPARISONS, TIED_SIZES
+from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.repair import repaired
 from shapeproof.solver.answers.witness import find, grant
 from shapeproof.solver.clash import clash
@@ -186,10 +187,9 @@ def kept_equal(eager: Eager, found: Exploration, domain: Facts, point: Mapping[s
     broken = [each for each in equal_in_example(inputs, inputs.example or {}) if not holds_at(each, dict(point))]
     if not broken or len(broken) > TIED_SIZES or not _agree(eager, found, domain.assuming(*broken), point):
         return []
-    for each in list(broken):
-        others = [other for other in broken if other is not each]
-        if others and _agree(eager, found, domain.assuming(*others, each.negation), point):
-            broken = others
+    broken = without_needless(
+        broken, lambda left, each: bool(left) and _agree(eager, found, domain.assuming(*left, each.negation), point)
+    )
     asked = (narrowing_to(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs) for each in broken)
     kept = [each for each in asked if each is not None]
     return kept if len(kept) == len(broken) else []

@@ -19,6 +19,7 @@ from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.narrowing import asked_for, equal_in_example
 from shapeproof.export.limits import LOOK_LIMIT, LOOK_NODES, SCOUT_ELEMENTS, TIED_SIZES
+from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.facts import Facts
 
 
@@ -90,10 +91,7 @@ class Scout:
         )
         constant = [each for each in dict.fromkeys(pinned) if self._is_open(each, region)]
         needed = next((each for each in (open_, [*open_, *constant], every) if self._serves(region, each)), [])
-        for each in list(needed):
-            others = [other for other in needed if other is not each]
-            if self._runs_in(region.assuming(*others, each.negation)):
-                needed = others
+        needed = without_needless(needed, lambda left, each: self._runs_in(region.assuming(*left, each.negation)))
         tied, fixed = ([each for each in needed if (each in constant) is chosen] for chosen in (False, True))
         return self._asked(tied), self._asked(fixed)
 
