@@ -65,14 +65,10 @@ def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     return list(dict.fromkeys(node.target.name() for node in _calls(module) if schemas.is_foreign(node.target)))
 
 
-def counts_writes(module: torch.fx.GraphModule, *, compared: bool = False) -> bool:
-    """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics.
-
-    `compared` says that the caller compares the operands of custom operators that claim not to write.
-    """
+def counts_writes(module: torch.fx.GraphModule) -> bool:
+    """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics."""
     return not any(
-        (schemas.is_foreign(node.target) and not (compared and not schemas.is_mutable(node.target)))
-        or schemas.updates_statistics(node.target, node.args, node.kwargs)
+        schemas.is_foreign(node.target) or schemas.updates_statistics(node.target, node.args, node.kwargs)
         for node in _calls(module)
     )
 

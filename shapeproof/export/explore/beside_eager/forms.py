@@ -22,7 +22,7 @@ from shapeproof.export.trace.traced import env_of, left_in
 from shapeproof.export.trace.trial import Trial
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """A form in which a program is run.
 
@@ -74,18 +74,18 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
         yield env.trial
 
 
-def fresh_modules(program: torch.export.ExportedProgram, *, compared: bool = False) -> Callable[[], torch.nn.Module]:
+def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
     """Return a factory of callables; each starts from the program's initial state and shares none with the model.
 
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves. `compared`: the caller compares the operands of custom operators that claim not to write.
+    computed themselves.
     """
     module = module_of(program)
     if not nodes.mutates(module.graph):
         with quiet():
             only = copied_state(module)
         return lambda: only
-    watching = nodes.counts_writes(module, compared=compared)
+    watching = nodes.counts_writes(module)
     last: list[tuple[torch.nn.Module, list[int | None]]] = []
 
     def fresh() -> torch.nn.Module:

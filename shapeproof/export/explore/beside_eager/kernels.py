@@ -11,14 +11,14 @@ A size that comes from data (`new_dynamic_size`) is taken from the run, so that 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import Linear, evaluate, holds_at, linear, value_at
+from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, linear, value_at
 from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import Term, constant
@@ -103,9 +103,8 @@ class Runs:
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._fresh = fresh_modules(program, compared=True)
+        self._fresh = fresh_modules(program)
         self._read = translator_of(program).size
-        self._named: Named = {}
         bodies = graph_modules(program.graph_module)
         self._branches = len(bodies) > 1
         interpreted = sum(len(each.graph.nodes) for each in bodies)
@@ -134,7 +133,7 @@ class Runs:
 
     def _walk(self, point: Mapping[str, int], change: Callable[..., Any], compared: list[str]) -> Fault | None:
         values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
-        interpreter = _Interpreter(self._fresh(), Known(self._read, dict(point), self._named), compared)
+        interpreter = _Interpreter(self._fresh(), Known(self._read, dict(point)), compared)
         try:
             interpreter.walk(values)
         except _Found as found:
@@ -156,41 +155,27 @@ class _Found(BaseException):
         self.fault = fault
 
 
-Named = dict[torch.fx.Node, list[tuple[int, Linear]]]
-"""For each node that was run, the places of its sizes that tell a symbol, as `n` and `2*n` do, and these sizes."""
-
-
 class Known:
     """The values of symbols in one run."""
 
-    def __init__(self, read: Callable[[Any], Term], point: Point, named: Named | None = None) -> None:
+    def __init__(self, read: Callable[[Any], Term], point: Point) -> None:
         self.read = read
         self._point = point
-        self._named: Named = {} if named is None else named
 
     def within(self) -> Known:
         """Copy the known values for a body, which may run again on other data."""
-        return Known(self.read, dict(self._point), self._named)
+        return Known(self.read, dict(self._point))
 
     def denies(self, formula: Formula) -> bool:
         """True if a formula is known to be false in this run."""
         return formula.symbols <= self._point.keys() and not holds_at(formula, self._point)
 
     def take(self, node: torch.fx.Node, real: Any) -> None:
-        """Set each symbol of a size from data to the run's value."""
-        if node not in self._named:
-            self._named[node] = list(self._symbols_of(node.meta.get("val")))
-        new = [(place, form) for place, form in self._named[node] if form.name not in self._point]
-        values = symbols.sizes(real) if new else []
-        for place, form in new:
-            if place < len(values) and isinstance(values[place], int):
-                self._point.setdefault(form.name, (int(values[place]) - form.offset) // form.step)
-
-    def _symbols_of(self, noted: Any) -> Iterator[tuple[int, Linear]]:
-        for place, size in enumerate(symbols.sizes(noted)):
-            form = linear(self.read(size)) if isinstance(size, torch.SymInt) else None
-            if form is not None:
-                yield place, form
+        """Set each symbol of a size from data to the run's value, where the size tells it, as `n` and `2*n` do."""
+        for noted, size in zip(symbols.sizes(node.meta.get("val")), symbols.sizes(real), strict=False):
+            form = linear(self.read(noted)) if isinstance(noted, torch.SymInt) else None
+            if form is not None and isinstance(size, int):
+                self._point.setdefault(form.name, (int(size) - form.offset) // form.step)
 
     def value(self, size: Any) -> Any:
         """Return the value of a size from the metadata in this run; None if unknown."""
