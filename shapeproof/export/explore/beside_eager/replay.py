@@ -74,29 +74,14 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A replay with what it was made of: the programs, and the demands on the data of inputs."""
-
-    given: tuple[Any, ...]
-    calls: int
-    result: Replay
-
-    def answers(self, calls: int) -> bool:
-        """True if the replay shows what one of so many calls shows."""
-        return self.calls == calls or (self.calls > calls and self.result.relation is Relation.SAME)
-
-
-@dataclass(frozen=True, slots=True)
 class _Failure:
     """What a run of eager raised, in words and by its line; the error itself would hold the tensors of the run.
 
     Attributes:
-        given: the demands on the data of inputs.
         text: the error in words, None if the run raised nothing.
         line: the line that led to it, if known.
     """
 
-    given: tuple[Any, ...]
     text: str | None
     line: SourceLocation | None
 
@@ -122,8 +107,9 @@ class Eager:
 
     mod: torch.nn.Module
     inputs: Inputs
-    made: dict[Any, _Made] = field(default_factory=dict, repr=False, compare=False)
-    """The replays so far. Each would be the same again: every run begins with the same copies and random numbers."""
+    made: dict[Any, tuple[int, Replay]] = field(default_factory=dict, repr=False, compare=False)
+    """The replays so far, each with its calls. It would be the same again: every run begins with the same copies and
+    random numbers. A key holds what a replay depends on: the programs, the demands on data, the point."""
     failed: dict[Any, _Failure] = field(default_factory=dict, repr=False, compare=False)
     """What eager raised so far; it would be the same again."""
     rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
@@ -142,12 +128,10 @@ class Eager:
         return next((run for run in runs if run.is_at(where)), first).text
 
     def _failure(self, point: Mapping[str, int], seed: int | None) -> _Failure:
-        given = tuple(self.inputs.demands)
-        key = (seed, *map(id, given), *sorted(point.items()))
+        key = (seed, *self.inputs.demands, *sorted(point.items()))
         if key not in self.failed:
             error = self.error(point, seed)
-            told = (None, None) if error is None else (with_kind(error), led_to(error))
-            self.failed[key] = _Failure(given, *told)
+            self.failed[key] = _Failure(None, None) if error is None else _Failure(with_kind(error), led_to(error))
         return self.failed[key]
 
     def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
@@ -196,12 +180,12 @@ class Eager:
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
-        given = *programs, *self.inputs.demands
-        key = (*map(id, given), *sorted(point.items()))
-        made = self.made.get(key)
-        if made is None or not made.answers(calls):
-            made = self.made[key] = _Made(given, calls, self._compare(programs, point, calls))
-        return made.result
+        key = (*programs, *self.inputs.demands, *sorted(point.items()))
+        made, result = self.made.get(key, (0, None))
+        if result is None or (made != calls and (made < calls or result.relation is not Relation.SAME)):
+            result = self._compare(programs, point, calls)
+            self.made[key] = calls, result
+        return result
 
     def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
         args, kwargs = self.inputs.at(point, filled=True)

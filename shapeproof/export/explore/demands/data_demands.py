@@ -7,6 +7,7 @@ reason, or reads memory out of bounds. An example's own data stay unchanged.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace.traced import translator_of
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import smallest
 
 Meet = Callable[[Mapping[str, int], dict[str, Any]], None]
@@ -40,7 +42,7 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
     sources = {node: source for node, (source, shift) in shifted.items() if shift is ZERO}
     found = list(_of_operators(traced.program, shifted, read, examples))
     taken = dict(_taken(traced.program, sources, read))
-    return [*found, _Passing(traced, taken, examples)] if taken else found
+    return [*found, functools.partial(_pass_checks, traced.trial, taken, examples)] if taken else found
 
 
 _SIGNS = {"aten.add.Tensor": 1, "aten.sub.Tensor": -1}
@@ -97,18 +99,18 @@ def _of_operators(
         if known.offsets is not None:
             divided, offsets = (named[name] for name in known.offsets)
             if offsets in sources:
-                yield _Dividing(sources[offsets], _size(divided, 0, read))
+                yield functools.partial(_divide, sources[offsets], _size(divided, 0, read))
         if known.lengths is not None:
             data, lengths, axis = (named[name] for name in known.lengths)
             if lengths in sources:
-                yield _AddingUp(sources[lengths], _size(data, axis or 0, read))
+                yield functools.partial(_share, sources[lengths], _size(data, axis or 0, read))
 
 
 def _size(node: torch.fx.Node, dim: int, read: Callable[[Any], Term]) -> Term:
     return read(size_along(node, dim))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Within:
     """Demands integers that, plus a number, are at least 0 and less than a size."""
 
@@ -129,31 +131,19 @@ class _Within:
             tensor.copy_(torch.where(outside, inside - shift, given))
 
 
-@dataclass(frozen=True, slots=True)
-class _Dividing:
-    """Demands integers from 0 on, in order, up to a size."""
-
-    source: str
-    size: Term
-
-    def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        size, tensor = value_at(self.size, point), values[self.source]
-        if size is not None and size >= 0 and tensor.dim():
-            tensor.copy_(tensor.clamp(0, size).sort(-1).values)
-            tensor[..., :1] = 0
+def _divide(source: str, size: Term, point: Mapping[str, int], values: dict[str, Any]) -> None:
+    """Make integers begin with 0, in order, up to a size."""
+    end, tensor = value_at(size, point), values[source]
+    if end is not None and end >= 0 and tensor.dim():
+        tensor.copy_(tensor.clamp(0, end).sort(-1).values)
+        tensor[..., :1] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _AddingUp:
-    """Demands integers that are at least 0 and add up to a size along the last dimension."""
-
-    source: str
-    size: Term
-
-    def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        total, tensor = value_at(self.size, point), values[self.source]
-        if total is not None and total >= 0:
-            _add_up(tensor, total)
+def _share(source: str, size: Term, point: Mapping[str, int], values: dict[str, Any]) -> None:
+    """Make integers of at least 0 add up to a size along the last dimension."""
+    total = value_at(size, point)
+    if total is not None and total >= 0:
+        _add_up(values[source], total)
 
 
 def _add_up(tensor: torch.Tensor, total: int) -> None:
@@ -238,28 +228,26 @@ def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
     return _Number(sources[of], "element", rest[1]) if is_element else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Passing:
-    """Demands numbers from inputs that pass the model's checks, if any numbers do."""
-
-    traced: Traced
-    taken: Mapping[str, _Number]
-    examples: Mapping[str, Any]
-
-    def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        trial = self.traced.trial
-        now = {name: number.of(values[number.source]) for name, number in self.taken.items()}
-        whole = {**point, **{name: value for name, value in now.items() if value is not None}}
-        if all(holds_at(each, whole) for each in trial.learned if each.symbols <= whole.keys()):
-            return
-        facts = trial.facts.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
-        passing = smallest(f.TRUE, facts, sorted(self.taken))
-        if not isinstance(passing, dict):
-            return
-        for name in now.keys() & passing.keys():
-            if now[name] is not None:
-                self.taken[name].put(values[self.taken[name].source], passing[name])
-        for source in {number.source for number in self.taken.values() if number.how == "element"}:
-            tensor = values[source]
-            if is_ordered(self.examples[source]) and bool(tensor[0] <= tensor[-1]):
-                tensor.clamp_(int(tensor[0]), int(tensor[-1]))
+def _pass_checks(
+    trial: Trial,
+    taken: Mapping[str, _Number],
+    examples: Mapping[str, Any],
+    point: Mapping[str, int],
+    values: dict[str, Any],
+) -> None:
+    """Make numbers from inputs pass the model's checks, if any numbers do."""
+    now = {name: number.of(values[number.source]) for name, number in taken.items()}
+    whole = {**point, **{name: value for name, value in now.items() if value is not None}}
+    if all(holds_at(each, whole) for each in trial.learned if each.symbols <= whole.keys()):
+        return
+    facts = trial.facts.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
+    passing = smallest(f.TRUE, facts, sorted(taken))
+    if not isinstance(passing, dict):
+        return
+    for name in now.keys() & passing.keys():
+        if now[name] is not None:
+            taken[name].put(values[taken[name].source], passing[name])
+    for source in {number.source for number in taken.values() if number.how == "element"}:
+        tensor = values[source]
+        if is_ordered(examples[source]) and bool(tensor[0] <= tensor[-1]):
+            tensor.clamp_(int(tensor[0]), int(tensor[-1]))
