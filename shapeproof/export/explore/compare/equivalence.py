@@ -32,7 +32,7 @@ from shapeproof.export.explore.compare.metadata import (
     stale,
     stale_metadata,
 )
-from shapeproof.export.explore.compare.moved import resizes, same_elements
+from shapeproof.export.explore.compare.moved import resizes
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
@@ -308,21 +308,8 @@ class _Comparison:
         a = getattr(self.left.program.graph_module, str(mine.target), None)
         b = getattr(self.right.program.graph_module, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            same = self._never_run(other) or same_body(a, b, self._known)
-            return None if same else at(other, f"the code of `{mine.target}` differs")
+            return None if same_body(a, b, self._known) else at(other, f"the code of `{mine.target}` differs")
         return None if same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
-
-    def _never_run(self, body: torch.fx.Node) -> bool:
-        """True if every use of a body is a branch that torch.cond does not take on the region."""
-
-        def left_out(call: torch.fx.Node) -> bool:
-            asked = self.right.quantity(call.args[0]) if call.target is torch.ops.higher_order.cond else None
-            if not isinstance(asked, Formula):
-                return False
-            taken = [asked] * (call.args[1] is body) + [f.negate(asked)] * (call.args[2] is body)
-            return bool(taken) and all(implied(f.negate(each), self.region) for each in taken)
-
-        return bool(body.users) and all(map(left_out, body.users))
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if a program's metadata of a node in a body holds on the region."""
@@ -362,10 +349,12 @@ class _Comparison:
     def _same_elements(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors hold the same elements of the state, and one is a table resized to its own size."""
         a, b = self.left.moved, self.right.moved
-        if a is None or b is None or not (a.any or b.any):
+        if a is None or b is None or not (a.resized or b.resized):
             return False
-        inner = self.left.is_inner(mine) and self.right.is_inner(other)
-        return inner and same_elements(a.numbers(mine), b.numbers(other))
+        if not (self.left.is_inner(mine) and self.right.is_inner(other)):
+            return False
+        ours, theirs = a.numbers(mine), b.numbers(other)
+        return ours is not None and theirs is not None and torch.equal(ours, theirs)
 
     def _have_none(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if neither tensor has elements, and nothing tells how it lies: no operator resizes it, or reads that."""

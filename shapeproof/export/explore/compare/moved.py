@@ -51,11 +51,12 @@ class Moved:
     def __init__(self, side: Side) -> None:
         self._side = side
         self._found: dict[torch.fx.Node, torch.Tensor | None] = {}
-        self._resized: set[torch.fx.Node] = set()
+        self.resized: set[torch.fx.Node] = set()
+        """The nodes that return moved elements which were resized to their own size."""
         for node in side.graph.nodes:
-            operands = self._resized.intersection(node.all_input_nodes)
+            operands = self.resized.intersection(node.all_input_nodes)
             if (operands or known_of(node.target).resizes_image) and self.numbers(node) is not None:
-                self._resized.add(node)
+                self.resized.add(node)
 
     @functools.cached_property
     def _state(self) -> dict[str, torch.Tensor]:
@@ -69,15 +70,6 @@ class Moved:
                     found[spec.arg.name] = torch.arange(begin, begin + value.numel()).reshape(value.shape)
                 begin += value.numel()
         return found
-
-    @property
-    def any(self) -> bool:
-        """True if the program resizes moved elements to their own size."""
-        return bool(self._resized)
-
-    def resized(self, node: torch.fx.Node) -> bool:
-        """True if a node returns moved elements that were resized to their own size."""
-        return node in self._resized
 
     def numbers(self, node: torch.fx.Node) -> torch.Tensor | None:
         """Return the numbers of a tensor's elements, in the order of the tensor; None if they are unknown."""
@@ -138,11 +130,6 @@ class Moved:
             return False
         mine, other = self._side.value(node), self._side.value(node.args[0])  # type: ignore[arg-type]
         return isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor) and kind(mine) == kind(other)
-
-
-def same_elements(mine: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    """True if two tensors are known to have the same elements in the same places."""
-    return mine is not None and other is not None and torch.equal(mine, other)
 
 
 def _is_plain(value: torch.Tensor) -> bool:

@@ -119,7 +119,7 @@ class Side:
                 or node in self.idle
                 or self.is_view(node)
                 or self._states_the_known(node)
-                or (self.moved.resized(node) and self.is_inner(node))
+                or (node in self.moved.resized and self.is_inner(node))
             ):
                 kept.append(node)
             for place, storage in enumerate(self.at(node)):
