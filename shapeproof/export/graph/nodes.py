@@ -49,6 +49,11 @@ def arguments(node: torch.fx.Node) -> dict[str, Any]:
     return schemas.by_name(node.target, node.args, node.kwargs)
 
 
+def operands(node: torch.fx.Node, value: Callable[[torch.fx.Node], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call, by position and by name, with the value of each node in its place."""
+    return torch.fx.map_arg((node.args, node.kwargs), value)
+
+
 def tensors_of(node: torch.fx.Node) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors that a node returns, each with a unique name: `unbind[0]`."""
     value = metadata(node)

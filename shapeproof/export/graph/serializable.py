@@ -15,7 +15,6 @@ import torch
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import absolute
 from shapeproof.export.graph.nodes import insert_call
-from shapeproof.export.ops import schemas
 from shapeproof.export.shim.trees import graph_modules, leaves
 
 _SQUEEZES = [getattr(torch.ops.aten.squeeze, name) for name in ("default", "dim", "dims")]
@@ -41,7 +40,7 @@ def name_squeezed(program: torch.export.ExportedProgram) -> None:
     Law: each result has the rank that is noted. Whether eager takes more away is a question of the trace.
     """
     for node in nodes.calls_of(program.graph, *_SQUEEZES):
-        x, *dims = schemas.by_name(node.target, node.args, node.kwargs).values()
+        x, *dims = nodes.arguments(node).values()
         sizes = list(x.meta["val"].shape)
         asked = leaves(dims) or range(len(sizes))
         ones = [dim for dim in asked if type(sizes[dim]) is int and sizes[dim] == 1]

@@ -93,7 +93,7 @@ class _Covering:
 
     def covers(self, proof: _Proof, node: torch.fx.Node) -> bool:
         """True if the arguments of a node are among those of the proof."""
-        given = schemas.by_name(node.target, node.args, node.kwargs)
+        given = nodes.arguments(node)
         try:
             pairs = [pair for name, had in given.items() for pair in self._pairs(proof.arguments.get(name), had)]
         except (LookupError, Untranslatable):

@@ -278,7 +278,7 @@ def _unlike(node: torch.fx.Node, operands: Any, result: Any, value: Callable[[An
         text = _unlike_each(mine, other, value)
         if text is not None:
             return text
-    of_operands = leaves(torch.fx.map_arg((node.args, node.kwargs), lambda arg: arg.meta.get("val")))
+    of_operands = leaves(nodes.operands(node, nodes.metadata))
     pairs = zip([*leaves(operands), *had], [*of_operands, *noted], strict=True)
     shared = [(a, b) for a, b in pairs if has_elements(a) and has_elements(b)]
     if sharing([a for a, _ in shared]) != sharing([b for _, b in shared]):

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.graph.nodes import used
 from shapeproof.export.shim.numbers import symbols
 
 _SIZE = torch.ops.aten.sym_size.int
@@ -87,7 +87,7 @@ class _Body:
             value = self._computed(node) if size is None else one_value(size)
             if value is not None:
                 self._written[node] = value
-        needed = [node for node in used(module.graph, _acts) if node not in self._written]
+        needed = [node for node in nodes.used(module.graph, _acts) if node not in self._written]
         self.acting = [node for node in needed if not self._is_whole_slice(node)]
         """The nodes that act, and the nodes that these need; checks excepted."""
 
@@ -96,7 +96,7 @@ class _Body:
         symbolic = isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
         if not symbolic or node.op != "call_function" or not self._written.keys() >= set(node.all_input_nodes):
             return None
-        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._written.__getitem__)
+        args, kwargs = nodes.operands(node, self._written.__getitem__)
         try:
             return node.target(*args, **kwargs)  # type: ignore[operator]
         except ArithmeticError:
@@ -104,7 +104,7 @@ class _Body:
 
     def reading(self, node: torch.fx.Node) -> Hashable:
         """Return a key of what a node does and to which operands."""
-        operands = torch.fx.map_arg((node.args, node.kwargs), self._known)  # type: ignore[arg-type]
+        operands = nodes.operands(node, self._known)
         return node.op, node.target if node.op == "call_function" else None, repr(operands)
 
     def _known(self, node: torch.fx.Node) -> Hashable:
@@ -176,8 +176,8 @@ def _side(call: torch.fx.Node, decided: Decided) -> bool | None:
 
 
 def _copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    graph, nodes = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
-    result = graph.graph_copy(module.graph, nodes)
+    graph = torch.fx.Graph()
+    result = graph.graph_copy(module.graph, {})
     graph.output(result)
     (before,), (after,) = (each.find_nodes(op="output") for each in (module.graph, graph))
     after.meta = copy.copy(before.meta)

@@ -292,7 +292,7 @@ class _Comparison:
         """True if the arguments with their defaults are the same, except for arguments without effect there."""
         if schemas.schema_of(mine.target) is None:
             return False
-        ours, theirs = (schemas.by_name(node.target, node.args, node.kwargs) for node in (mine, other))
+        ours, theirs = map(nodes.arguments, (mine, other))
         idle = self._idle(mine, ours)
         return all(name in idle or self._same(ours[name], theirs[name]) for name in ours)
 

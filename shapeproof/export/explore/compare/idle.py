@@ -56,7 +56,7 @@ def _writes_nowhere(node: torch.fx.Node, there: Side) -> bool:
     """True if a call writes into a tensor by an index without elements: `y.index_add_(0, rows, x[rows])` of no rows."""
     if not known_of(node.target).rejects_itself:
         return False
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), there.value)
+    args, kwargs = nodes.operands(node, there.value)
     own, *others = leaves(list(schemas.by_name(node.target, args, kwargs).values()))
     return set(storages(own)).isdisjoint(storages(others)) and _indexes_nothing(node.target, args, kwargs, there)
 
@@ -87,7 +87,7 @@ def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Side) -> bool:
     drawing = schemas.is_random(target)
     if at_odds or dividing or writing or drawing or not all(isinstance(each, torch.Tensor) for each in made):
         return False
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), there.value)
+    args, kwargs = nodes.operands(node, there.value)
     if known.needs_element == "dim":
         named = schemas.by_name(target, args, kwargs)
         sizes = named["self"].shape

@@ -147,7 +147,7 @@ class Side:
         tensor = node.args[0] if node.target is symbols.KIND_ASSERTION else None
         if not isinstance(tensor, torch.fx.Node) or tensor.op == "placeholder":
             return False
-        stated = schemas.by_name(node.target, node.args, node.kwargs)
+        stated = nodes.arguments(node)
         known = dict(zip(("dtype", "device", "layout"), kind(self.value(tensor)), strict=False))
         return all(stated[name] is None or stated[name] == known.get(name) for name in stated if name != "a")
 

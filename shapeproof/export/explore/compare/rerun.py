@@ -57,7 +57,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
             elif _takes_from_data(node):
                 values[node] = _taken_from_data(node, next(data, None))
             elif node.op == "call_function" and node.target is not symbols.ASSERTION:
-                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                args, kwargs = nodes.operands(node, values.__getitem__)
                 with env.expecting(_recounted(node.meta.get("val"), called)) if env else contextlib.nullcontext():
                     run = env.operators.record if env else call
                     values[node] = run(node.target, args, kwargs)
@@ -76,7 +76,7 @@ def with_sizes(
         with quiet():
             for node in program.graph.nodes:
                 if node not in sizes:
-                    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), sizes.__getitem__)
+                    args, kwargs = nodes.operands(node, sizes.__getitem__)
                     sizes[node] = args[0].shape[args[1]] if node.target is _SIZE else node.target(*args, **kwargs)
     except Exception:  # noqa: BLE001 - whatever it is, the values are not known then
         return None

@@ -23,7 +23,6 @@ from shapeproof.export.declare.materialize import comparable, is_ordered
 from shapeproof.export.explore.demands.graph_demands import indexed, size_along
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.graph import nodes
-from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Trial
@@ -95,7 +94,7 @@ def _of_operators(
                 source, shift = shifted[index]
                 yield _Within(source, _size(indexed_node, dim, read), shift, is_ordered(examples[source]))
         known = known_of(node.target)
-        named = schemas.by_name(node.target, node.args, node.kwargs) if known.offsets or known.lengths else {}
+        named = nodes.arguments(node) if known.offsets or known.lengths else {}
         if known.offsets is not None:
             divided, offsets = (named[name] for name in known.offsets)
             if offsets in sources:

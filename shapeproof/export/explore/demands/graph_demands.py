@@ -69,7 +69,7 @@ def _of_selections(program: torch.export.ExportedProgram) -> Iterator[tuple[torc
     for node in program.graph.nodes:
         if not known_of(node.target).selects:
             continue
-        named = schemas.by_name(node.target, node.args, node.kwargs)
+        named = nodes.arguments(node)
         index = nodes.metadata(named["index"])
         if isinstance(index, torch.SymInt):
             row, size = read(index), read(named["self"].meta["val"].shape[named["dim"]])
@@ -80,7 +80,7 @@ def _of_divisors(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.
     """Yield for each division of integers by a size: it is not 0 in their dtype, or there is nothing to divide."""
     read = translator_of(program).size
     for node in program.graph.nodes:
-        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), nodes.metadata)
+        args, kwargs = nodes.operands(node, nodes.metadata)
         divisor = size_that_divides(node.target, args, kwargs)
         if divisor is not None and isinstance(args[0], torch.Tensor):
             empty = (f.eq(read(size), 0) for size in args[0].shape)
@@ -99,7 +99,7 @@ def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torc
     for node in program.graph.nodes:
         needed = known_of(node.target).needs_element
         if needed is not None:
-            named = schemas.by_name(node.target, node.args, node.kwargs)
+            named = nodes.arguments(node)
             shape = named["self"].meta["val"].shape
             sizes = shape if needed == "all" else shape[named["dim"] :][:1]
             yield node, f.conjunction(*(f.ge(read(size), 1) for size in sizes))
@@ -116,7 +116,7 @@ def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.
     known = known_of(node.target)
     if known.index is None and not known.by_position:
         return
-    named = schemas.by_name(node.target, node.args, node.kwargs)
+    named = nodes.arguments(node)
     if known.index is not None:
         dim = named[known.index.dim] if known.index.dim else 0
         yield named[known.index.source], dim, named[known.index.index], 0
