@@ -21,6 +21,8 @@ from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term
 from shapeproof.constraints.work import charge
 
 Environment = Mapping[str, int | float]
+Point = dict[str, int]
+"""A number for each symbol of a size."""
 _COMPARED = operators.COMPARISONS
 
 

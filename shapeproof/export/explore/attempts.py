@@ -9,6 +9,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.explore.points import Sizes
@@ -41,7 +42,7 @@ class Attempts:
         self._progress = progress
         self._declared = inputs.facts().aside()
 
-    def at(self, known: Facts, point: dict[str, int] | None, oblivious: frozenset[Formula] = frozenset()) -> Traced:
+    def at(self, known: Facts, point: Point | None, oblivious: frozenset[Formula] = frozenset()) -> Traced:
         """Trace at a point of a cell, given the facts that define the cell."""
         if point is None:
             message = "the solver found no sizes that satisfy all declarations, and no proof that there are none"
@@ -58,7 +59,7 @@ class Attempts:
             traced = self.once(known, point, oblivious)
         return traced
 
-    def once(self, known: Facts, point: dict[str, int], oblivious: Container[Formula] = ()) -> Traced:
+    def once(self, known: Facts, point: Point, oblivious: Container[Formula] = ()) -> Traced:
         """Trace once; the result may be doubtful, or have guessed a number from data."""
         self.made += 1
         self._progress(f"tracing at {self.sizes.describe(point)}")

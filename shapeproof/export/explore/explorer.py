@@ -20,6 +20,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
 from shapeproof.constraints.terms import from_poly
@@ -178,7 +179,7 @@ class Explorer:
         self._settle(found.main, under)
         return under.findings
 
-    def leaving(self, point: dict[str, int]) -> Formula | None:
+    def leaving(self, point: Point) -> Formula | None:
         """Return a formula for the declared sizes that take another path than this point; None if tracing succeeds."""
         there = self._attempts.at(self._inputs.facts(), point)
         return None if there.program is not None else f.disjunction(*self._cut.beyond(there.trial))
@@ -268,7 +269,7 @@ class Explorer:
         self._settle_cell(step, part, found)
         return True
 
-    def _spare_for(self, cell: Facts, point: dict[str, int]) -> Traced | None:
+    def _spare_for(self, cell: Facts, point: Point) -> Traced | None:
         """Return the trace at the example as one of this cell, if it is; it is changed, so it serves one cell."""
         there = None if self._main.spare is None else as_trace_of(cell, self._main.spare, point)
         if there is not None:

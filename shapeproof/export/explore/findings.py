@@ -10,7 +10,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.forms import Form
 from shapeproof.export.explore.beside_eager.replay import Replay
@@ -42,7 +42,7 @@ class Finding:
 
     outcome: Outcome
     decision: Decision
-    witness: dict[str, int] | None
+    witness: Point | None
     text: str
     asked: Formula = f.TRUE
     """The question whose other answer leads here; `decision` explains that answer best."""
@@ -161,7 +161,7 @@ class Exploration:
 
     main: Traced
     forms: Sequence[Form]
-    start: dict[str, int]
+    start: Point
     disagreement: Replay | None = None
     findings: list[Finding] = field(default_factory=list)
     narrowings: list[Narrowing] = field(default_factory=list)

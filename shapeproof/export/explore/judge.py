@@ -10,6 +10,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import Form, module_of
@@ -47,7 +48,7 @@ class Judge:
         alike = equivalence.same(program.program, there.program, there.trial)
         return alike and self._eager.agrees_apart(program.program, point)
 
-    def rejects(self, point: dict[str, int]) -> bool:
+    def rejects(self, point: Point) -> bool:
         """True if the model rejects the sizes of a point, so that a trace there would only raise.
 
         A model with one size is not run: no two sizes of it are unequal. A large model is run without data first.
@@ -59,7 +60,7 @@ class Judge:
             return False
         return self._eager.error(point) is not None and self._eager.rejection(point) is not None
 
-    def of_runs(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[Form]) -> Finding | None:
+    def of_runs(self, step: Step, cell: Facts, point: Point, forms: Sequence[Form]) -> Finding | None:
         """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.
 
         While splitting, differing results say more than an error, which exploring the other program shows again.
@@ -99,7 +100,7 @@ class Judge:
             return None
         return Finding(Outcome.RAISES, step.decision, smallest, failure, by_model=rejection.by_model)
 
-    def _replayed(self, step: Step, point: dict[str, int], forms: Sequence[Form]) -> Finding | None:
+    def _replayed(self, step: Step, point: Point, forms: Sequence[Form]) -> Finding | None:
         """Return a finding if eager and the program disagree at a point."""
         wrong = self.disagreement(forms, point)
         if wrong is None:
@@ -107,12 +108,12 @@ class Judge:
         outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
         return Finding(outcome, step.decision, point, wrong.sentence)
 
-    def disagreement(self, forms: Sequence[Form], point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
+    def disagreement(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
         result = self.replay(forms, point, calls=calls)
         return None if result.agrees else result
 
-    def replay(self, forms: Sequence[Form], point: dict[str, int], *, calls: int = 1) -> replay.Replay:
+    def replay(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> replay.Replay:
         """Run both at a point; results that differ faintly are different if those at the example do not."""
         result, example = self._eager.compare(forms, point, calls=calls), self._attempts.inputs.example
         if not result.is_faint or example is None or self._eager.compare(forms, example).is_faint:
@@ -169,7 +170,7 @@ class Judge:
         point = self._attempts.sizes.of(there.trial.point)
         return seen or Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)
 
-    def _telling(self, there: Traced) -> Iterator[dict[str, int]]:
+    def _telling(self, there: Traced) -> Iterator[Point]:
         """Yield the smallest sizes at which each tensor that a trace returns has elements, then those of the trace."""
         if there.program is not None:
             full = self._attempts.sizes.smallest(there.trial.region.assuming(_with_elements(there.program)))
@@ -177,7 +178,7 @@ class Judge:
         yield self._attempts.sizes.of(there.trial.point)
 
     def _smallest_replayed(
-        self, step: Step, facts: Facts, more: Iterable[dict[str, int]], forms: Sequence[Form]
+        self, step: Step, facts: Facts, more: Iterable[Point], forms: Sequence[Form]
     ) -> Finding | None:
         """Return the finding at the first of the smallest points, or else of more points, where results disagree."""
         smallest_first = itertools.islice(ascending(facts, sorted(self._attempts.sizes.declared)), SMALL_POINTS)

@@ -13,7 +13,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.explore.attempts import Attempts
@@ -59,7 +59,7 @@ class MainProgram:
             return self._choose_main(domain)
         return main
 
-    def example_in(self, domain: Facts) -> dict[str, int] | None:
+    def example_in(self, domain: Facts) -> Point | None:
         """Return the user's example, if it lies in this part of the domain."""
         example = self._attempts.inputs.example
         return example if example is not None and domain.contains(example) else None
@@ -74,7 +74,7 @@ class MainProgram:
         if example is None:
             main = self._trace_apart(domain, self._attempts.sizes.generic(domain))
             return main if main.program is not None else self._elsewhere(domain, main)
-        tried = list[dict[str, int]]()
+        tried = list[Point]()
         point = self._accepted(domain, example, tried)
         traced = None if point is None else self._trace_apart(domain, point)
         first = None if traced is None or traced.program is None else traced
@@ -90,7 +90,7 @@ class MainProgram:
             return first
         return self._generalize(domain, second, tried)
 
-    def _accepted(self, domain: Facts, example: dict[str, int], tried: list[dict[str, int]]) -> dict[str, int] | None:
+    def _accepted(self, domain: Facts, example: Point, tried: list[Point]) -> Point | None:
         """Return a generic point whose sizes the model accepts, to trace at; None if none is known.
 
         Where it rejects sizes that differ, the example's equal sizes are kept equal. Points tried are added to `tried`.
@@ -104,7 +104,7 @@ class MainProgram:
                 return point
         return None
 
-    def _scouted(self, domain: Facts, example: dict[str, int] | None) -> Traced | None:
+    def _scouted(self, domain: Facts, example: Point | None) -> Traced | None:
         """Return the main program in the simple domain that the model asks for, if that program serves the example."""
         self.adopted, self.settled_for = [], False
         if example is None or self._scout is None or self._oblivious:
@@ -120,7 +120,7 @@ class MainProgram:
         self.adopted, self.settled_for = seen.domain, bool(seen.tied)
         return main
 
-    def _trace_apart(self, domain: Facts, point: dict[str, int] | None) -> Traced:
+    def _trace_apart(self, domain: Facts, point: Point | None) -> Traced:
         """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
         best = self._attempts.at(domain, point, self._oblivious)
         apart = domain
@@ -135,7 +135,7 @@ class MainProgram:
             best = other
         return best
 
-    def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
+    def _generalize(self, domain: Facts, example: Traced, tried: list[Point]) -> Traced:
         """Trace at a generic point that takes the example's decisions, except those that pin a size to the example's.
 
         If that program does not serve the example, trace at a point that keeps the example's equal sizes equal.

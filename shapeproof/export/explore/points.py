@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import Term, symbol
@@ -42,8 +42,6 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import Expression
 from shapeproof.wording import values_text
 
-Point = dict[str, int]
-
 
 class Sizes:
     """Finds values for the declared sizes."""
@@ -52,7 +50,7 @@ class Sizes:
         self.declared = frozenset(inputs.domain.symbols)
         self._inputs = inputs
 
-    def generic(self, facts: Facts) -> dict[str, int] | None:
+    def generic(self, facts: Facts) -> Point | None:
         """Return a generic point, restricted to the declared symbols and those of the facts.
 
         Facts that share history may have learned about other symbols too.
@@ -61,7 +59,7 @@ class Sizes:
         spoken_of = self.declared | facts.history.symbols
         return {name: point[name] for name in point if name in spoken_of} if isinstance(point, dict) else None
 
-    def cheap(self, facts: Facts) -> dict[str, int] | None:
+    def cheap(self, facts: Facts) -> Point | None:
         """Return generic sizes at which a run costs little, if there are any."""
         for more in ((), (f.le(self._inputs.count, SCOUT_ELEMENTS),)):
             point = self.generic(facts.assuming(*more))
@@ -69,16 +67,16 @@ class Sizes:
                 return self.of(point)
         return None
 
-    def smallest(self, facts: Facts) -> dict[str, int] | None:
+    def smallest(self, facts: Facts) -> Point | None:
         """Return the smallest sizes at which the facts hold."""
         point = smallest(f.TRUE, facts, sorted(self.declared))
         return self.of(point) if isinstance(point, dict) else None
 
-    def of(self, point: dict[str, int]) -> dict[str, int]:
+    def of(self, point: Point) -> Point:
         """Restrict a point to the declared sizes."""
         return {name: value for name, value in point.items() if name in self.declared}
 
-    def describe(self, point: dict[str, int]) -> str:
+    def describe(self, point: Point) -> str:
         """Describe a point in the user's names."""
         return values_text(dict(sorted(point.items())), self._inputs.user_names) or "the example"
 
@@ -100,11 +98,11 @@ class Fitting:
         self._inputs, self._start = inputs, start
         self._large = inputs.elements(start) > REPLAY_ELEMENTS
 
-    def completed(self, point: Mapping[str, int]) -> dict[str, int]:
+    def completed(self, point: Mapping[str, int]) -> Point:
         """Return values for all declared sizes."""
         return {name: point[name] if name in point else self._start[name] for name in self.names}
 
-    def whole(self, point: Found, growth: int = REPLAY_GROWTH) -> dict[str, int] | None:
+    def whole(self, point: Found, growth: int = REPLAY_GROWTH) -> Point | None:
         """Return a point that was found, completed; None if none was found, or if it is too large."""
         if not isinstance(point, Mapping):
             return None
@@ -112,11 +110,11 @@ class Fitting:
         most = max(REPLAY_ELEMENTS, growth * self._inputs.elements(self._start))
         return whole if self._inputs.elements(whole) <= most else None
 
-    def among(self, points: Iterable[Found], growth: int = REPLAY_GROWTH) -> Iterator[dict[str, int]]:
+    def among(self, points: Iterable[Found], growth: int = REPLAY_GROWTH) -> Iterator[Point]:
         """Yield those that fit, completed."""
         return (whole for point in points if (whole := self.whole(point, growth)) is not None)
 
-    def corners(self, domain: Facts, run: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
+    def corners(self, domain: Facts, run: Sequence[Mapping[str, int]]) -> Iterator[Point]:
         """Yield the points with each size at an end of its range, or as near to it as the domain allows.
 
         An end that is too large to be run is approached alone, the other sizes at their least, unless a point that has
@@ -130,9 +128,7 @@ class Fitting:
             if corner is not None:
                 yield corner
 
-    def _of_box(
-        self, ends: Mapping[str, bool], alike: Mapping[str, Expression], domain: Facts
-    ) -> dict[str, int] | None:
+    def _of_box(self, ends: Mapping[str, bool], alike: Mapping[str, Expression], domain: Facts) -> Point | None:
         """Return the corner of the box around the domain, if it lies in the domain and can be run."""
         bounds = {name: domain.range_of(name) for name in ends}
         if not bounds or any(each.lower is None for each in bounds.values()):
@@ -142,9 +138,7 @@ class Fitting:
         whole = self.whole({name: value for name, each in alike.items() if (value := _value(each, values)) is not None})
         return whole if whole is not None and domain.contains(whole) else None
 
-    def _corner(
-        self, ends: Mapping[str, bool], domain: Facts, run: Sequence[Mapping[str, int]]
-    ) -> dict[str, int] | None:
+    def _corner(self, ends: Mapping[str, bool], domain: Facts, run: Sequence[Mapping[str, int]]) -> Point | None:
         """Return a corner. A size without bounds in the domain (an int) keeps its first value."""
         facts, best = domain.fork(), None
         for name, high in ends.items():
@@ -160,7 +154,7 @@ class Fitting:
             facts, best = facts.assuming(f.eq(symbol(name), whole[name])), whole
         return best
 
-    def _first(self, name: str, values: Iterable[int], facts: Facts) -> tuple[dict[str, int] | None, bool]:
+    def _first(self, name: str, values: Iterable[int], facts: Facts) -> tuple[Point | None, bool]:
         """Return a point with the first value that can be run, and whether it stands for one that is too large."""
         too_large = False
         for value in values:
@@ -171,7 +165,7 @@ class Fitting:
             too_large |= isinstance(found, Mapping)
         return None, too_large
 
-    def ones(self, domain: Facts) -> Iterator[dict[str, int]]:
+    def ones(self, domain: Facts) -> Iterator[Point]:
         """Yield the point that sets as many sizes as possible to 1, one after the other."""
         every = dict.fromkeys(self.names, 1)
         if domain.contains(every):
@@ -208,7 +202,7 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
     yield floor
 
 
-def failing_point(inputs: Inputs, required: Formula, domain: Facts) -> dict[str, int] | None:
+def failing_point(inputs: Inputs, required: Formula, domain: Facts) -> Point | None:
     """Return the smallest point of a domain where a requirement fails."""
     found = smallest(f.negate(required), domain, sorted(inputs.domain.symbols))
     return {name: found[name] for name in inputs.domain.symbols} if isinstance(found, dict) else None
@@ -235,7 +229,7 @@ def _values(interval: Interval) -> range | None:
 
 def replay_points(
     inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
-) -> Iterator[dict[str, int]]:
+) -> Iterator[Point]:
     """Yield the points to replay.
 
     These are the traced and given points, the corners, the point of ones, and a point of each slice that no point of

@@ -13,7 +13,7 @@ from dataclasses import replace
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.records.domain import Domain, Origin
@@ -81,7 +81,7 @@ def diagnose_cause(
     )
 
 
-def _lost(given: Sequence[dict[str, int]], findings: Sequence[Finding]) -> dict[str, int] | None:
+def _lost(given: Sequence[Point], findings: Sequence[Finding]) -> Point | None:
     """Return the smallest given input in a part of the domain that findings call unserved."""
     about_sizes = (finding for finding in findings if finding.outcome is not Outcome.DATA)
     required = [formula for finding in about_sizes for formula in (finding.requirement, finding.outside)]
@@ -146,7 +146,7 @@ def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = (
     )
 
 
-def failing_example(point: dict[str, int], error: Exception, inputs: Inputs) -> Diagnostic:
+def failing_example(point: Point, error: Exception, inputs: Inputs) -> Diagnostic:
     """Return the diagnostic of an example for which eager raises; without one, of sizes that all raise."""
     named = in_user_terms(point, inputs.user_names)
     given = "the example" if inputs.example is not None else "each of the smallest declared sizes"
@@ -326,7 +326,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     return notes
 
 
-def _told(point: dict[str, int], requirement: Formula, names: dict[str, str]) -> str:
+def _told(point: Point, requirement: Formula, names: dict[str, str]) -> str:
     """Return the sizes of a point; of many, those that the requirement is about, and how many others there are."""
     about = {name: value for name, value in point.items() if name in requirement.symbols}
     others = len(point) - len(about)
@@ -389,7 +389,7 @@ def _place(decision: Decision) -> SourceLocation | None:
     return decision.where or decision.framework
 
 
-def in_user_terms(point: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
+def in_user_terms(point: Mapping[str, int], names: Mapping[str, str]) -> Point:
     """Return a point by the user's names for its sizes."""
     return {names.get(name, name): value for name, value in sorted(point.items())}
 

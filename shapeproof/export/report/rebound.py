@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.rebound import Seen
@@ -20,7 +21,7 @@ SHOWN = 4
 """The maximal number of outputs that a note names."""
 
 
-def lost(left: Left, seen: Seen, inputs: Inputs, point: dict[str, int]) -> list[Diagnostic]:
+def lost(left: Left, seen: Seen, inputs: Inputs, point: Point) -> list[Diagnostic]:
     """Return a diagnostic for each input in which the model rebinds something that it does not return."""
     groups = _by_argument(each for each in left.rebound if each.is_lost)
     return [_diagnostic(argument, group, seen, inputs, point) for argument, group in groups]
@@ -33,9 +34,7 @@ def _by_argument(rebound: Iterable[Rebinding]) -> list[tuple[str, list[Rebinding
     return list(groups.items())
 
 
-def _diagnostic(
-    argument: str, group: Sequence[Rebinding], seen: Seen, inputs: Inputs, point: dict[str, int]
-) -> Diagnostic:
+def _diagnostic(argument: str, group: Sequence[Rebinding], seen: Seen, inputs: Inputs, point: Point) -> Diagnostic:
     first = group[0]
     named = in_user_terms(point, inputs.user_names)
     sizes = values_text(named) or "the example"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.diagnostics import Help
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.syntax.text import format_formula
@@ -46,7 +47,7 @@ def remedies(
 
 
 def _sufficient(
-    required: Sequence[Formula], anchors: Sequence[dict[str, int]], inputs: Inputs, *, simple: bool
+    required: Sequence[Formula], anchors: Sequence[Point], inputs: Inputs, *, simple: bool
 ) -> list[Repair] | None:
     domain = inputs.facts()
     anchor, *others = anchors

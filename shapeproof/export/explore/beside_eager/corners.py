@@ -15,7 +15,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
@@ -48,7 +48,7 @@ DATA = (unchanged, *FILLS)
 class Disagreement:
     """A point where the program differs from eager, or where both raise and eager should not."""
 
-    point: dict[str, int]
+    point: Point
     result: replay.Replay
     bound: Formula | None = None
     """A bound of a size that excludes sizes at which both raise."""
@@ -62,7 +62,7 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
     if found.disagreement is not None:
         return Disagreement(found.start, found.disagreement)
     run = [found.start]
-    raising: list[dict[str, int]] = []
+    raising: list[Point] = []
     served = False
     for point in replay_points(eager.inputs, found, domain, run):
         if point in run or not domain.contains(point):
@@ -82,9 +82,7 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
     return None
 
 
-def claimed(
-    raising: Sequence[dict[str, int]], inputs: Inputs, found: Exploration, domain: Facts
-) -> Iterator[dict[str, int]]:
+def claimed(raising: Sequence[Point], inputs: Inputs, found: Exploration, domain: Facts) -> Iterator[Point]:
     """Yield the points where both raise, with inferred sizes reset, so that only claimed sizes can be the cause."""
     kept = {name: found.start[name] for name in inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)}
     for point in raising:
@@ -111,7 +109,7 @@ def raises_whatever_the_data(eager: replay.Eager, found: Exploration, point: Map
     return empty or all(eager.error_on(*inputs) is not None for inputs in filled)
 
 
-def serving_bound(eager: replay.Eager, found: Exploration, point: dict[str, int]) -> Formula | None:
+def serving_bound(eager: replay.Eager, found: Exploration, point: Point) -> Formula | None:
     """Return a bound of one size that excludes a point where both raise; None if it excludes a given input.
 
     They raise for all data, and the trace asked no question about the size, so eager is run. One size after the other
@@ -128,7 +126,7 @@ def serving_bound(eager: replay.Eager, found: Exploration, point: dict[str, int]
     return None
 
 
-def _between(eager: replay.Eager, found: Exploration, point: dict[str, int], name: str) -> Formula:
+def _between(eager: replay.Eager, found: Exploration, point: Point, name: str) -> Formula:
     """Return the bound of one size between a point where eager raises and the start of the exploration."""
     raising, serving = point[name], found.start[name]
     while abs(serving - raising) > 1:

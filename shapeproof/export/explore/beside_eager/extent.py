@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
@@ -46,7 +47,7 @@ class Extent:
     eager: Eager
     found: Exploration
     domain: Facts
-    leaving: Callable[[dict[str, int]], Formula | None]
+    leaving: Callable[[Point], Formula | None]
     known: dict[int, tuple[Finding, Finding]] = field(default_factory=dict)
     """Findings by their ids, each with what it was named."""
     run: int = 0
@@ -111,7 +112,7 @@ class Extent:
 
         return f.disjunction(*without_needless(parts, suffice))
 
-    def _first(self, finding: Finding, seen: Callable[[dict[str, int]], str | None], holding: Formula) -> Finding:
+    def _first(self, finding: Finding, seen: Callable[[Point], str | None], holding: Formula) -> Finding:
         """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold."""
         failing = self._alone(finding, holding.negation)
         for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), SMALL_POINTS):
@@ -122,11 +123,11 @@ class Extent:
                 return replace(finding, witness=point, text=text)
         return finding
 
-    def _is_served(self, point: dict[str, int]) -> bool:
+    def _is_served(self, point: Point) -> bool:
         result = self.eager.compare(self.found.forms, point)
         return result.agrees and not result.is_faint
 
-    def _difference(self, point: dict[str, int]) -> str | None:
+    def _difference(self, point: Point) -> str | None:
         result = self.eager.compare(self.found.forms, point)
         return None if result.agrees or result.relation is Relation.EAGER_RAISES else result.sentence
 
@@ -159,7 +160,7 @@ class Extent:
         """True if eager raised wherever it was run: at points of a formula."""
         return self._everywhere(self._alone(finding, where), lambda point: self.eager.failure(point) is not None, each)
 
-    def _everywhere(self, region: Facts, seen: Callable[[dict[str, int]], bool], each: int = 1) -> bool:
+    def _everywhere(self, region: Facts, seen: Callable[[Point], bool], each: int = 1) -> bool:
         """True if there are points of a region at which the model was run, and this was seen at all of them."""
         fitting = Fitting(self.eager.inputs, self.found.start)
         points = spread(region, fitting.names)

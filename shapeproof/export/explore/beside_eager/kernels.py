@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, linear, value_at
+from shapeproof.constraints.meaning.evaluate import Point, evaluate, holds_at, linear, value_at
 from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import Term, constant
@@ -29,7 +29,7 @@ from shapeproof.export.explore.beside_eager.corners import DATA, claimed, raises
 from shapeproof.export.explore.beside_eager.forms import fresh_modules
 from shapeproof.export.explore.beside_eager.laid_out import has_elements
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.explore.points import Point, kernel_points, smaller_points
+from shapeproof.export.explore.points import kernel_points, smaller_points
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import KERNEL_NODE
 from shapeproof.export.ops import schemas

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import Term, symbol
@@ -100,7 +101,7 @@ class _BesideEager:
             if raised is not None:
                 yield raised
 
-    def _rejected(self, required: Decision, point: dict[str, int], sentence: str) -> Finding | Narrowing | None:
+    def _rejected(self, required: Decision, point: Point, sentence: str) -> Finding | Narrowing | None:
         """Return the consequence of a requirement that fails at a point; None unless eager raises there."""
         failure = self.eager.failure_at(point, required.where)
         if failure is None:
@@ -127,7 +128,7 @@ class _BesideEager:
             *(each.symbols for each in trial.learned)
         )
 
-    def _emptied(self, domain: Facts) -> Iterator[tuple[str, dict[str, int]]]:
+    def _emptied(self, domain: Facts) -> Iterator[tuple[str, Point]]:
         """Yield each inferred or liftable size that may be 0, and the point at which that size alone is 0."""
         for name in sorted(self.eager.inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)):
             point = self.found.start | {name: 0}
@@ -149,7 +150,7 @@ def _fails(formula: Formula, facts: Facts) -> bool:
     return decide(formula, facts).status == "refuted"
 
 
-def _unless_at(point: dict[str, int], required: Formula, facts: Facts) -> Formula:
+def _unless_at(point: Point, required: Formula, facts: Facts) -> Formula:
     """Return a requirement on one size that fails at one value alone as `n != value`, at an end as a bound."""
     for name in required.symbols if len(required.symbols) == 1 else ():
         size, value = symbol(name), point[name]
@@ -191,7 +192,7 @@ def _without_data(passing: Facts, names: Collection[str]) -> Iterator[Formula]:
         yield from (each for each in within if each.total)
 
 
-def _first_unmet(trial: Trial, point: dict[str, int]) -> DataCheck:
+def _first_unmet(trial: Trial, point: Point) -> DataCheck:
     """Return the first check that fails at these sizes for all data that pass the checks before it."""
     facts = trial.known.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
     checks = {check.formula: check for check in trial.checks}

@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
@@ -52,7 +52,7 @@ def asked_for(decisions: Sequence[Decision], inputs: Inputs) -> list[Narrowing]:
     return granted
 
 
-def _granted(asked: Narrowing, left: Facts, anchors: Sequence[dict[str, int]], inputs: Inputs) -> Narrowing | None:
+def _granted(asked: Narrowing, left: Facts, anchors: Sequence[Point], inputs: Inputs) -> Narrowing | None:
     """Return a requirement if it involves inferred sizes, keeps the given inputs and keeps dynamic sizes dynamic.
 
     `left` is the part of the domain before this narrowing.
@@ -69,7 +69,7 @@ def narrowing_for(decision: Decision, found: Exploration, inputs: Inputs) -> Nar
     return narrowing_to(decision, decision.taken, found, inputs) or raised_bound(decision, inputs)
 
 
-def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
+def anchors_of(found: Exploration, inputs: Inputs) -> list[Point]:
     """Return the points that must stay in the domain: the given inputs, or the traced point if there is no example."""
     points = inputs.anchors or (found.main.trial.point,)
     return [{name: point[name] for name in inputs.domain.symbols} for point in points]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
 from shapeproof.export.explore.attempts import Attempts
@@ -31,7 +32,7 @@ class Scouted:
     asked: list[Narrowing]
     tied: list[Narrowing]
     """Equalities of the example that no check requires, but a run does."""
-    point: dict[str, int]
+    point: Point
 
     @property
     def domain(self) -> list[Narrowing]:
@@ -51,7 +52,7 @@ class Scout:
     eager: Eager
     attempts: Attempts
 
-    def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
+    def look(self, domain: Facts, example: Point) -> Scouted | None:
         """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
         if not self.eager.inputs.domain.of_role(Role.INFERRED) or self._runs_in(domain, SCOUT_ELEMENTS):
             return None
@@ -75,7 +76,7 @@ class Scout:
         return [step.decision.taken for step in steps if not step.overrules and not step.decision.pins]
 
     def _tied(
-        self, region: Facts, example: dict[str, int], pinned: Sequence[Formula]
+        self, region: Facts, example: Point, pinned: Sequence[Formula]
     ) -> tuple[list[Narrowing], list[Narrowing]]:
         """Return the equalities of the example that eager needs to accept a generic point; none if all do not suffice.
 
@@ -124,7 +125,7 @@ class Looks:
         """True if a program with this many nodes has used up its looks."""
         return self.taken >= self._affordable(nodes)
 
-    def are_in_vain(self, nodes: int, points: Sequence[dict[str, int] | None]) -> bool:
+    def are_in_vain(self, nodes: int, points: Sequence[Point | None]) -> bool:
         """True if eager rejects all of these points, where a run is worth making to save a trace."""
         tried = [point for point in points if point is not None]
         worth = bool(tried) and self.are_few(nodes)
