@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import ShapeproofError, UsageError
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
 from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term, symbol
@@ -118,10 +118,12 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
     mod, inputs = declared(operator)
     try:
         alone = verified(mod, inputs, splitting=True, budget=budget)
-    except ShapeproofError:
-        raise
-    except Exception as error:
-        raise UsageError(f"the fake kernel of {operator.name()} cannot be run: {with_kind(error)}") from error
+    except UsageError as error:
+        if error.__cause__ is None:
+            raise
+        raise UsageError(
+            f"the fake kernel of {operator.name()} cannot be run: {with_kind(error.__cause__)}"
+        ) from error.__cause__
     report = functools.partial(OperatorReport, operator.name(), compared=sum(alone.trusted.values()))
     if alone.status != "proved" or not isinstance(alone.program, Regions):
         wrong = _refused(operator, inputs, alone)

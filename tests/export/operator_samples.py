@@ -290,6 +290,7 @@ _BY_NAME |= {
     "_unsafe_view": given_as(tensors(shapes=st.just([2, 3])), st.sampled_from(([-1], [3, -1], [6, 1]))),
     "unsqueeze": given_as(anything, st.integers(-1, 0)),
     "squeeze.dim": with_dim(anything).map(lambda args: (args, {})),
+    "squeeze.dims": with_dim(anything).map(lambda args: ((args[0], [args[1]]), {})),
     "squeeze": given_as(anything),
     **dict.fromkeys(("values", "values_copy", "indices", "indices_copy"), given_as(sparse)),
     **dict.fromkeys(("_values", "_values_copy", "_indices", "_indices_copy"), given_as(sparse)),

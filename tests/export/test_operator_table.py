@@ -246,7 +246,8 @@ def test_an_operator_that_acts_on_how_a_tensor_lies_does_so_without_elements(nam
 
 
 def test_every_operator_that_acts_on_how_a_tensor_lies_is_called_without_elements():
-    acting = {name for name, record in OPERATORS.items() if record.reads_layout}
+    # `_reshape_alias` is asked for strides, which are those of its trace.
+    acting = {name for name, record in OPERATORS.items() if record.reads_layout and not record.alias_or_copy}
     assert acting == {name if (name := f"aten.{each}") in OPERATORS else name.rpartition(".")[0] for each in ON_NONE}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from shapeproof.ci.jobs import Check, Outcome
@@ -46,7 +45,8 @@ def _no_program(outcome: Outcome) -> Diagnostic:
         if diagnostic.file and diagnostic.line and diagnostic.witness:
             sizes = values_text(diagnostic.witness)
             text = f"it is {result.status} now, at {sizes}: {diagnostic.message}"
-            return replace(diagnostic, id="narrowed", message=text, severity="error")
+            where = SourceLocation(diagnostic.file, diagnostic.line)
+            return Diagnostic("narrowed", text, witness=diagnostic.witness).at(where)
     if result.status is None:
         lost_now = Diagnostic("no-verdict", f"it has no verdict now: {result.text.partition(chr(10))[0]}")
     else:
