@@ -12,6 +12,7 @@ import importlib
 import sys
 import types
 import weakref
+from contextvars import ContextVar
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -41,6 +42,11 @@ def globals_are_restored():
 
 def scaled(x):
     return x * SCALE
+
+
+def measured():
+    """A class with an attribute of its metaclass."""
+    return type("Meta", (type,), {"z": 2.0})("Measured", (), {})
 
 
 class Scales:
@@ -216,6 +222,12 @@ CHANGED = {
         lambda: [nn.Linear(2, 2)],
         lambda model: setattr(model.v[0], "weight", nn.Parameter(torch.ones(2, 2))),
     ),
+    "a context variable": (
+        lambda self, x: x * self.v.get(),
+        lambda: ContextVar("v", default=2.0),
+        lambda model: model.v.set(3.0),
+    ),
+    "an attribute of a metaclass": (lambda self, x: x * self.v.z, measured, lambda m: setattr(type(m.v), "z", 3.0)),
     "a global": (lambda _, x: x * SCALE, lambda: None, lambda _: put_global("SCALE", 3.0)),
     "a global of a function": (lambda _, x: scaled(x), lambda: None, lambda _: put_global("SCALE", 3.0)),
     "a global function": (lambda _, x: scaled(x), lambda: None, lambda _: put_global("scaled", lambda x: x - 1)),

@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -176,6 +177,10 @@ class Reach:
             self._push(f"{path}.{name}", getattr(value, name), path)
         if isinstance(value, weakref.ReferenceType):
             self._push(f"{path}()", value(), path)
+        if base is ContextVar:
+            self.fields.append((_value_here, value))
+            self._push(f"{path}.get()", _value_here(value), path)
+            return None
         if base is CellType:
             return self._field(path, "cell_contents", CellType.cell_contents, value)
         if base in {BuiltinFunctionType, torch.device}:
@@ -299,7 +304,7 @@ class Reach:
         """Take what a class and its bases define, of the user's functions those whose names are used."""
         if not value.__flags__ & HEAP or value is torch.nn.Module:
             return id(value)
-        for each in value.__bases__:
+        for each in (*value.__bases__, *([type(value)] if _is_users_module(type(value).__module__) else [])):
             self._push(f"{each.__module__}.{each.__qualname__}", each, path)
         names = [name for name in vars(value) if name not in _FORGOTTEN and f"{path}.{name}" not in self._ignored]
         users = _is_users_module(value.__module__)
@@ -410,6 +415,14 @@ def _base(kind: Any) -> Any:
         if not each.__flags__ & HEAP or (isinstance(made, BuiltinFunctionType) and made.__self__ is each):
             return each
     return object
+
+
+def _value_here(variable: ContextVar[Any]) -> Any:
+    """Return what a variable holds in the present context, or its default."""
+    try:
+        return variable.get()
+    except LookupError:
+        return ABSENT
 
 
 def _is_users_module(name: str) -> bool:
