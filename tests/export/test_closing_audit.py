@@ -200,3 +200,4 @@ def test_an_assertion_in_a_block_of_another_mode_is_checked(block):
         assert torch.equal(run(torch.ones(3)), 2 * torch.ones(3))
         with pytest.raises(RuntimeError):
             run(-torch.ones(3))
+        assert torch.is_grad_enabled()  # torch's own module leaves gradients off
