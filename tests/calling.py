@@ -11,3 +11,14 @@ class Calls(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
         self.forward = function
+
+
+class CallsWithArgs(torch.nn.Module):
+    """Its inputs are in one parameter, `*args`."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)

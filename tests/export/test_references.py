@@ -23,6 +23,7 @@ from shapeproof.export.ops.decompositions import (
 )
 from shapeproof.export.shim.trees import leaves
 from tests.agreement import RAISES, agree, outcome
+from tests.calling import CallsWithArgs
 
 ends = st.integers(-9, 60) | st.floats(-9, 9, allow_nan=False)
 dtypes = st.sampled_from((None, torch.float32, torch.float64))
@@ -157,20 +158,11 @@ def pools_all(x):
 )
 def test_what_wants_a_plain_number_takes_a_size(function):
     shapes = (({2: Dim("h", min=1, max=9), 3: Dim("w", min=1, max=9)},),)
-    model = Calls(function)
+    model = CallsWithArgs(function)
     report = check(model, (torch.randn(2, 3, 4, 5),), dynamic_shapes=shapes)
     assert report.status == "proved", str(report)
     run = report.program.module()
     assert all(agree(model, run, (torch.randn(2, 3, h, w),)) for h, w in [(1, 1), (1, 9), (9, 2), (4, 4)])
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def test_of_a_tensor_the_function_is_torchs():
@@ -274,7 +266,7 @@ EXACT = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("name", EXACT)
 def test_what_is_written_here_is_eagers_to_the_last_bit(name, dtype):
-    model, shapes = Calls(EXACT[name]), ({2: Dim("h", min=1, max=9), 3: Dim("w", min=1, max=9)},)
+    model, shapes = CallsWithArgs(EXACT[name]), ({2: Dim("h", min=1, max=9), 3: Dim("w", min=1, max=9)},)
     report = check(model, (torch.randn(2, 3, 4, 5, dtype=dtype),), dynamic_shapes=(shapes,))
     assert report.status == "proved", str(report)
     run = report.program.module()
@@ -317,7 +309,7 @@ JUMPING = {
 
 @pytest.mark.parametrize("name", JUMPING)
 def test_where_a_rounding_may_show_torchs_function_is_kept(name):
-    model, shapes = Calls(JUMPING[name]), {3: Dim("w", min=1, max=9)}
+    model, shapes = CallsWithArgs(JUMPING[name]), {3: Dim("w", min=1, max=9)}
     report = check(model, (torch.randn(2, 3, 4, 5),), dynamic_shapes=((shapes,),))
     assert report.status == "proved", str(report)
     assert "its rounding may show" in " ".join(report.notes)
@@ -341,7 +333,7 @@ SMOOTH = {
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_a_rounding_that_does_not_show_is_proved(name):
-    model, shapes = Calls(SMOOTH[name]), {3: Dim("w", min=1, max=9)}
+    model, shapes = CallsWithArgs(SMOOTH[name]), {3: Dim("w", min=1, max=9)}
     report = check(model, (torch.randn(2, 3, 4, 5),), dynamic_shapes=((shapes,),))
     assert report.status == "proved", str(report)
     assert not report.notes

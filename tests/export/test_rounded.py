@@ -18,17 +18,9 @@ from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import equal
+from tests.calling import CallsWithArgs
 
 FUNCTIONS = torch.nn.functional
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def steps(x, start=0, end=1, **options):
@@ -94,7 +86,7 @@ CONSUMERS = {
 
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_a_number_of_steps_that_is_a_size_is_proved(name):
-    model = Calls(CONSUMERS[name])
+    model = CallsWithArgs(CONSUMERS[name])
     report = check(model, (torch.rand(4),), dynamic_shapes=(({0: Dim("n", min=2, max=9)},),))
     assert report.status == "proved", str(report)
     run = report.program.module()
@@ -107,7 +99,9 @@ def test_a_number_of_steps_that_is_a_size_is_proved(name):
 
 
 def kept():
-    return export(Calls(lambda x: x * steps(x, -1).sign()), (torch.rand(4),), dynamic_shapes=(({0: Dim("n", max=9)},),))
+    return export(
+        CallsWithArgs(lambda x: x * steps(x, -1).sign()), (torch.rand(4),), dynamic_shapes=(({0: Dim("n", max=9)},),)
+    )
 
 
 def test_a_kept_function_survives_a_save():
@@ -132,7 +126,7 @@ def test_no_form_of_a_program_takes_a_kept_function_for_the_traced_size():
 
 
 def test_torch_takes_a_size_for_the_plain_number_of_its_trace():
-    model = Calls(lambda x: x * torch.arange(x.shape[0], dtype=torch.float32))
+    model = CallsWithArgs(lambda x: x * torch.arange(x.shape[0], dtype=torch.float32))
     program = torch.export.export(model, (torch.rand(4),), dynamic_shapes=(({0: Dim("n", max=9)},),))
     (made,) = (node for node in program.graph.nodes if "arange" in str(node.target))
     made.target, made.args = torch.ops.aten.linspace.default, (0, 1, *made.args)
@@ -142,7 +136,7 @@ def test_torch_takes_a_size_for_the_plain_number_of_its_trace():
 
 
 def test_a_rounding_within_vmap_is_not_proved():
-    model = Calls(lambda x: torch.vmap(lambda each: FUNCTIONS.avg_pool1d(each[None], x.shape[1]).round())(x))
+    model = CallsWithArgs(lambda x: torch.vmap(lambda each: FUNCTIONS.avg_pool1d(each[None], x.shape[1]).round())(x))
     with pytest.raises(UsageError, match="the rounding of `avg_pool1d` cannot be followed"):
         check(model, (torch.rand(3, 4),), dynamic_shapes=(({1: Dim("n", min=1, max=9)},),))
 
@@ -154,7 +148,7 @@ def test_one_step_in_a_part_of_the_domain_is_proved(after):
         return after(torch.linspace(0, 1, high)[:, None].expand(high, wide).reshape(-1))
 
     sides = {2: Dim("h", min=2, max=9), 3: Dim("w", min=2, max=9)}
-    report = check(Calls(model), (torch.ones(1, 1, 6, 5),), dynamic_shapes=((sides,),))
+    report = check(CallsWithArgs(model), (torch.ones(1, 1, 6, 5),), dynamic_shapes=((sides,),))
     assert report.status == "proved", str(report)
     for h, w in itertools.product(range(2, 10), (2, 3, 9)):
         x = torch.ones(1, 1, h, w)
@@ -162,7 +156,7 @@ def test_one_step_in_a_part_of_the_domain_is_proved(after):
 
 
 def test_one_step_is_taken_apart():
-    program = export(Calls(lambda x: x + torch.linspace(3, 4, 1).round()), (torch.ones(4),))
+    program = export(CallsWithArgs(lambda x: x + torch.linspace(3, 4, 1).round()), (torch.ones(4),))
     assert torch.equal(program.run_decompositions().module()(torch.ones(4)), torch.full((4,), 4.0))
 
 

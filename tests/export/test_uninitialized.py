@@ -5,15 +5,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
+from tests.calling import Calls
 
 
 def written(made, write):
