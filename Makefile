@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow test-on lint cases bench bench-publish bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo test test-thorough test-slow test-on lint cases ledger ledger-diff bench bench-publish bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -33,6 +33,8 @@ help:
 	@echo "make test-on       the tests of what reads and rewrites Python code, on another one: PYTHON=3.13, or a path to it"
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
+	@echo "make ledger        export models, cases, random programs and torch's operators; one line on each verdict"
+	@echo "make ledger-diff   say what differs from the ledger of the last commit (AGAINST=COMMIT: of another)"
 	@echo "make bench         time verified export against torch.export"
 	@echo "make bench-publish the same, best of five, into the page docs/explanation/what-exports-cost.md"
 	@echo "make bench-solver  the solver and its peers on the recorded questions"
@@ -95,6 +97,13 @@ lint: $(VENV)/.lint
 cases: $(VENV)/.test
 	$(RUN) $(CASES) --exporter torch.export:export
 	$(RUN) $(CASES) --exporter shapeproof.export:export
+
+ledger: $(VENV)/.test
+	$(RUN) -m benchmarks.ledger --cases $(dir $(CASES))
+
+AGAINST ?= HEAD
+ledger-diff: $(VENV)/.test
+	@$(RUN) -m benchmarks.ledger --against $(AGAINST)
 
 bench: $(VENV)/.test
 	$(RUN) -m benchmarks.export_ratio

@@ -1,0 +1,71 @@
+"""Runs each model in a process of its own: an operator may end its process, and no model may change another's verdict.
+
+The processes are forked from one that has loaded torch, and has exported nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import multiprocessing
+import os
+import resource
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+
+from benchmarks.ledger.lines import Line
+from benchmarks.ledger.sources import collection
+from shapeproof.export.report.report import Report
+
+_SECONDS = 900
+"""Processor time that a model may take before its process is ended."""
+
+
+def lines_of(names: Sequence[tuple[str, str]], cases: Path) -> Iterator[Line]:
+    """Yield the line of each model, named by collection and name, as it is done."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = [pool.submit(_apart, context, group, name, cases) for group, name in names]
+        yield from (done.result() for done in as_completed(waiting))
+
+
+def _apart(context: multiprocessing.context.ForkServerContext, group: str, name: str, cases: Path) -> Line:
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(sending, group, name, cases))
+    process.start()
+    sending.close()
+    try:
+        return Line.of_text(receiving.recv())
+    except EOFError:
+        process.join()
+        return Line(f"{group}/{name}", f"ended with {process.exitcode}")
+    finally:
+        process.join()
+
+
+def _send(sending: Connection, group: str, name: str, cases: Path) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    sending.send(str(line_of(f"{group}/{name}", functools.partial(_report, group, name, cases))))
+
+
+def _report(group: str, name: str, cases: Path) -> Report:
+    return collection(group, cases)[name]()
+
+
+def line_of(name: str, make: Callable[[], Report]) -> Line:
+    """Make a report, and say what it says; of an error its name."""
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.CRITICAL)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    try:
+        report = make()
+    except Exception as error:  # noqa: BLE001 - its name is the verdict
+        return Line(name, type(error).__name__)
+    return Line.of_report(name, report)
