@@ -44,7 +44,7 @@ class Symbolic:
         members = {name: make(getattr(math, name)) for name, make in plain_numbers.MEMBERS["math"].items()}
         module = type("math", (), {**{name: getattr(math, name) for name in ("floor", "ceil", "trunc")}, **members})
         found = eval(text, {**called, "math": module}, {"h": self.h, "w": self.w, "v": self.v})  # noqa: S307
-        return found, [check.formula for check in self.trial.checks]
+        return found, [check.formula for check in self.trial.learned.checks]
 
     def value(self, found, point):
         """What a symbolic number is at a point."""

@@ -73,7 +73,7 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial) -> None:
     Torch splits some checks into several assertions, such as bounds of one symbol. An assertion that a check implies
     gets that check's message.
     """
-    sentences = {check.formula: check.message for check in trial.checks if check.message}
+    sentences = {check.formula: check.message for check in trial.learned.checks if check.message}
     _word(program, lambda formula: sentences.get(formula) or _implying(formula, trial, sentences))
 
 

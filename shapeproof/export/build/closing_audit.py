@@ -28,9 +28,9 @@ from shapeproof.export.graph.nodes import arguments, calls_of, graphs_that_run, 
 from shapeproof.export.graph.readback import Value, assertions
 from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, PROMISED
 from shapeproof.export.shim.trees import graph_modules
+from shapeproof.export.trace.records import DataCheck
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
-from shapeproof.export.trace.trial import DataCheck
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 

@@ -71,7 +71,7 @@ def conclude(
     notes += [SETTLED_FOR] if found.settled_for and inferring else []
     program, traced, outward = None, found.main.program, None
     if traced is not None:
-        reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
+        reads = set[str]().union(*(each.trial.layouts.reads for each in (found.main, *found.served)))
         contract = Requirements.of(inputs, enforced, traced, reads)
         contract.refuse_example(inputs)  # if the model is refuted, too: with every remedy, the example stays
     if not refuted and traced is not None and f.FALSE not in enforced:
@@ -84,7 +84,7 @@ def conclude(
             program = _built(traced, inputs, contract)
             notes += dict.fromkeys(FLOATS.format(nodes.said(node)) for node in left_in_floats(traced))
             notes += map(KEPT.format, sorted(found.main.trial.kept))
-            outward = shipped(inputs, contract, traced, found.main.trial.checks)
+            outward = shipped(inputs, contract, traced, found.main.trial.learned.checks)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs) if program is not None else None
@@ -132,7 +132,7 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
     """Write the domain into the graph; return the formulas that the proof relies on and the program does not check."""
     word_checks(traced, trial)
     assert_domain(traced, inputs, domain.formulas)
-    return unmatched(traced, inputs, domain.formulas, trial.checks, trial.promised)
+    return unmatched(traced, inputs, domain.formulas, trial.learned.checks, trial.learned.promised)
 
 
 def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:

@@ -32,7 +32,8 @@ from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.trace.closed_trial import reopened
-from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.export.trace.records import Step
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import short, values_text, with_kind

@@ -71,13 +71,13 @@ class Attempts:
             observed=self.observed,
             raising=self.raising,
         )
-        trial.declared, trial.any_layout = self._declared, True
+        trial.shared.declared, trial.layouts.forgiving = self._declared, True
         try:
             program = self._trace(trial, **self._how)
-            trial.keep(told_layouts(program.graph, trial.relaid))
+            trial.keep(told_layouts(program.graph, trial.layouts.forgotten))
             return Traced(trial, program)
         except Exception as error:  # noqa: BLE001 - the caller judges what stopped the trace
-            trial.keep([*trial.relaid])
+            trial.keep([*trial.layouts.forgotten])
             return Traced(trial, None, error)
         finally:
             trial.leave()

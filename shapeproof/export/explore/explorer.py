@@ -52,7 +52,8 @@ from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram, as_trace_of
 from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SCOUT_ELEMENTS, TRACE_LIMIT
-from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.export.trace.records import Step
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.blame import needed, reasons
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts

@@ -142,10 +142,10 @@ class Traced:
         (`y is x`, `y._base`), where an operator either shares with its operand or copies it: the tensor remembers which
         of the two happened, so a rerun of the operator does not ask again.
         """
-        if self.trial.doubtful or self.program is None:
-            return self.trial.doubtful
+        if self.trial.layouts.doubtful or self.program is None:
+            return self.trial.layouts.doubtful
         graph = self.program.graph
-        asked = self.trial.tells_aliases
+        asked = self.trial.layouts.tells_aliases
         return (self.trial.ignores_layouts and observes_aliasing(graph, asked=asked)) or hides_a_write(graph)
 
 

@@ -21,9 +21,10 @@ from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, na
 from shapeproof.export.explore.inferred.scout import Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.limits import CHANCE_ROUNDS
+from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
-from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -82,7 +83,7 @@ class MainProgram:
             return first
         second = self._attempts.at(domain, example, self._oblivious)
         if second.program is None:
-            if second.trial.impossible is not None and first is None:
+            if second.trial.learned.impossible is not None and first is None:
                 raise Impossible(second.trial)
             raise second.error or RuntimeError("the model cannot be traced")
         if first is not None and self._judge.same(first, second):
@@ -203,7 +204,7 @@ def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced
 
 def _rebase(trial: Trial, here: Facts, open_: Sequence[Step]) -> None:
     """Have a trial begin with the facts of a part of its domain, where it decided only these steps."""
-    trial.known, trial.facts = here, here.assuming(*trial.learned)
+    trial.known, trial.facts = here, here.assuming(*trial.learned.formulas)
     trial.region, trial.steps = trial.facts.fork(), []
     for step in open_:
         trial.steps.append(replace(step, given=trial.region.fork()))

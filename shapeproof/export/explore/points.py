@@ -275,7 +275,7 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[Found]:
     Each point comes with the other sizes as they were at the start, which tell strides apart, and with any other sizes.
     """
     start = found.start
-    for sizes in found.main.trial.laid:
+    for sizes in found.main.trial.layouts.sizes_read:
         varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
         several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
         ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)

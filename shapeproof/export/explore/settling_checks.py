@@ -48,7 +48,7 @@ def _asking_less(about_data: Sequence[Finding], trial: Trial) -> list[Narrowing]
 
 def _guessed(trial: Trial) -> Iterator[Narrowing]:
     """Yield the checks on data that operators make, simplified by what is known where they are made."""
-    for check in trial.checks:
+    for check in trial.learned.checks:
         here = check.place
         if here.operator is None or check.inside:
             continue

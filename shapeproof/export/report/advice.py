@@ -43,7 +43,7 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str]) -> tuple[He
     passing = known.assuming(*parts)
     if there is None or not (isinstance(find(f.TRUE, passing), dict) and implied(finding.requirement, passing)):
         return ()
-    checks = (f"torch._check({check_text(part, there.names, trial.flags)})" for part in parts)
+    checks = (f"torch._check({check_text(part, there.names, trial.data_point.flags)})" for part in parts)
     line = f"before {short(there.file)}:{there.line}{there.means}"
     proof = f"{line}; proved to settle the question{_elsewhere(passing, trial, names)}"
     return (Help("; ".join([*there.bindings, *checks]), proof),)
@@ -51,7 +51,7 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str]) -> tuple[He
 
 def _elsewhere(passing: Facts, trial: Trial, names: Mapping[str, str]) -> str:
     """Say at which sizes some data pass a check, unless they do at all sizes."""
-    sizes = {name for name in trial.point if name not in trial.origins}
+    sizes = {name for name in trial.point if name not in trial.data_point.origins}
     left = left_by(passing, trial.known, sizes)
     texts = [format_formula(formula, rename=names) for formula in left]
     return f" where {' and '.join(texts)}: no data pass it elsewhere" if texts else ""
@@ -76,7 +76,7 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
     asked = frozenset[str]().union(*(part.symbols for part in parts))
     names = dict(trial.questions.names.get(finding.decision.formula, {}))
     nameless = sorted(asked - names.keys())
-    taken = [(name, trial.origins[name]) for name in nameless if name in trial.origins]
+    taken = [(name, trial.data_point.origins[name]) for name in nameless if name in trial.data_point.origins]
     numbers = [(name, each.user, each.number) for name, each in taken if each.user and each.number]
     where = numbers[0][1] if numbers and len(asked) == 1 else finding.decision.where
     if (
@@ -121,7 +121,7 @@ def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str]) -> list
 
 
 def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str, str]) -> list[Note]:
-    shown = sorted(required.symbols | {name for name in trial.point if name not in trial.origins})
+    shown = sorted(required.symbols | {name for name in trial.point if name not in trial.data_point.origins})
     notes = []
     for label, formula in (("true at", required), ("false at", required.negation)):
         point = smallest(formula, known, shown)
@@ -132,8 +132,8 @@ def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str
 
 
 def _sources(required: Formula, trial: Trial, names: Mapping[str, str]) -> list[Note]:
-    unnamed = sorted(name for name in required.symbols if name in trial.origins and name not in names)
-    places = [(name, trial.origins[name]) for name in unnamed]
+    unnamed = sorted(name for name in required.symbols if name in trial.data_point.origins and name not in names)
+    places = [(name, trial.data_point.origins[name]) for name in unnamed]
     return [Note(name, _taken_at(each.user, each.framework), each.user) for name, each in places if each.user]
 
 

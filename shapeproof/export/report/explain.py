@@ -99,7 +99,7 @@ def _seen_there(seen: replay.Replay) -> tuple[str, str]:
 
 def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
     """Return the diagnostic of a formula that the proof relies on and the program does not check."""
-    check = next((check for check in trial.checks if check.formula is formula), None)
+    check = next((check for check in trial.learned.checks if check.formula is formula), None)
     where = check.place.user if check else None
     names = inputs.user_names | dict(check.place.names if check else {})
     shown = format_formula(formula, rename=names)
@@ -119,7 +119,7 @@ def _undecided(message: str, where: SourceLocation | None, *notes: Note) -> Diag
 
 def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
     """Return the diagnostic of a check that no data pass."""
-    check = trial.impossible
+    check = trial.learned.impossible
     if check is None:
         raise ValueError("there is no such check")
     names = inputs.user_names | dict(check.place.names)

@@ -88,7 +88,7 @@ def closed(
 ) -> ClosedTrial:
     """Close a trial: the program refuses the inputs that do not meet what is `enforced`."""
     known = trial.facts.resting_on(*enforced)
-    return ClosedTrial(known, trial.point, data=trial.is_data, names=names, taken_apart=taken_apart)
+    return ClosedTrial(known, trial.point, data=trial.data_point.is_data, names=names, taken_apart=taken_apart)
 
 
 def reopened(trial: Trial, *, by_point: bool = False) -> ClosedTrial:
@@ -98,12 +98,16 @@ def reopened(trial: Trial, *, by_point: bool = False) -> ClosedTrial:
     """
     names = trial.user_names if isinstance(trial, ClosedTrial) else {}
     oblivious = frozenset[Formula]() if by_point else _EVERYTHING
-    return ClosedTrial(trial.facts.resting_on(), trial.point, data=trial.is_data, names=names, oblivious=oblivious)
+    return ClosedTrial(
+        trial.facts.resting_on(), trial.point, data=trial.data_point.is_data, names=names, oblivious=oblivious
+    )
 
 
 def without_specializing(trial: Trial) -> ClosedTrial:
     """Return a trial in the region of another that refuses to specialize any size."""
     region, none = trial.region.fork(), frozenset[Formula]()
-    own = ClosedTrial(region, trial.point, data=trial.is_data, names={}, oblivious=none, in_place=trial.in_place)
+    own = ClosedTrial(
+        region, trial.point, data=trial.data_point.is_data, names={}, oblivious=none, in_place=trial.in_place
+    )
     trial.share(own)
     return own

@@ -12,6 +12,7 @@ from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, ge
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.reals import RealSymbol
 from shapeproof.constraints.terms import symbol
+from shapeproof.export.source.places import Place
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.answers.wording import equals
 from shapeproof.solver.facts import Facts
@@ -35,7 +36,11 @@ class DataPoint:
     ) -> None:
         self.values = dict(values)
         self.observed = dict(observed)
-        self._is_data = is_data
+        self.is_data = is_data
+        self.origins: dict[str, Place] = {}
+        """The place where each number was taken from data."""
+        self.flags: set[str] = set()
+        """The numbers from data that are bools."""
 
     def observe(self, name: str, value: float, region: Facts) -> None:
         """Take a number from the example's data."""
@@ -48,29 +53,29 @@ class DataPoint:
 
     def fit(self, formula: Formula, region: Facts) -> bool:
         """Move the point into a new fact of the region; False if no data at the point's sizes fits."""
-        valued = {name for name in formula.symbols & self.values.keys() if self._is_data(name)}
+        valued = {name for name in formula.symbols & self.values.keys() if self.is_data(name)}
         if not valued or (formula.symbols <= self.values.keys() and holds(formula, self.values)):
             return True
         return self._move(region.assuming(formula), formula.symbols)
 
     def _move(self, wanted: Facts, symbols: frozenset[str]) -> bool:
         for name, value in self.values.items():
-            if not self._is_data(name):
+            if not self.is_data(name):
                 wanted.learn(eq(symbol(name), value))
         several = wanted.assuming(*self._several(symbols, wanted))
         tries = (self._as_observed(symbols), several), (self._as_observed(symbols), wanted), (TRUE, wanted)
         found = next((point for told, facts in tries if isinstance(point := find(told, facts), dict)), None)
         if found is None:
             return False
-        moved = {name for name in found if self._is_data(name) and (name in symbols or name in self.values)}
+        moved = {name for name in found if self.is_data(name) and (name in symbols or name in self.values)}
         self.values.update({name: found[name] for name in moved})
-        unspoken_of = {name for name in symbols - self.values.keys() if self._is_data(name)}
+        unspoken_of = {name for name in symbols - self.values.keys() if self.is_data(name)}
         self.values.update(dict.fromkeys(unspoken_of, _ANY))
         return True
 
     def _several(self, symbols: frozenset[str], known: Facts) -> list[Formula]:
         """Return that the sizes among new numbers are at least 2: a model may leave out work where there is none."""
-        new = sorted(filter(self._is_data, symbols - self.values.keys() - self.observed.keys()))
+        new = sorted(filter(self.is_data, symbols - self.values.keys() - self.observed.keys()))
         return [ge(each, 2) for each in map(symbol, new) if implied(ge(each, 0), known)]
 
     def _as_observed(self, symbols: frozenset[str]) -> Formula:

@@ -200,7 +200,7 @@ class ProofShapeEnv(SizeSymbols):
 
         An open question stays open even when more is known: torch runs a graph again, and must find the same symbols.
         """
-        known = None if formula in self._open else self.trial.settled(formula, self.trial.views)
+        known = None if formula in self._open else self.trial.settled(formula, self.trial.shared.views)
         if known is None:
             self._open.add(formula)
         return fallback if known is None else known
@@ -246,16 +246,16 @@ class ProofShapeEnv(SizeSymbols):
 
     def must_hold(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
         """Answer a check; a check on data that is not known to hold becomes an assertion of the program."""
-        before, on_data = len(self.trial.checks), self.trial.about_data(formula)
+        before, on_data = len(self.trial.learned.checks), self.trial.about_data(formula)
         made = condition() if on_data else None  # made before the fact is learned, which would turn it into True
         self._keep_apart(entering=on_data)
         passed = self.trial.check(formula, self._place, lambda: message or self._message(formula))
-        if len(self.trial.checks) > before and self._is_run_again():
-            self.trial.checks.pop()
-        elif len(self.trial.checks) > before and made is not None:
+        if len(self.trial.learned.checks) > before and self._is_run_again():
+            self.trial.learned.checks.pop()
+        elif len(self.trial.learned.checks) > before and made is not None:
             kinds = failures.of_check(message, self.innermost, is_assert=lambda: frames.side_that_fails() is not None)
             self.handlers.must_not_catch(kinds, "the check")
-            self.checks.add(made, self.trial.checks[-1].message)
+            self.checks.add(made, self.trial.learned.checks[-1].message)
             self._refine(made.node.expr)
             self.write_checks()
         return passed
@@ -341,7 +341,7 @@ class ProofShapeEnv(SizeSymbols):
 
     def _place(self) -> Place:
         operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)
-        return frames.place(operator, self.read if self.trial.origins else None)
+        return frames.place(operator, self.read if self.trial.data_point.origins else None)
 
 
 _constrain = inspect.unwrap(ShapeEnv.constrain_symbol_range)

@@ -136,7 +136,7 @@ class SizeSymbols(ExactShapeEnv):
     @property
     def brought(self) -> tuple[int, int]:
         """The number of unbacked symbols so far, and the number of checks on data in the trial."""
-        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, len(self.trial.checks)
+        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, len(self.trial.learned.checks)
 
     @contextlib.contextmanager
     def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
@@ -189,8 +189,8 @@ class SizeSymbols(ExactShapeEnv):
         if promising:
             self.terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
         value = self._term(fresh)
-        for name in value.symbols - self.trial.origins.keys():
-            self.trial.origins[name] = frames.origin(self.innermost)
+        for name in value.symbols - self.trial.data_point.origins.keys():
+            self.trial.data_point.origins[name] = frames.origin(self.innermost)
         for fact in callers.rounds(value):
             self.trial.learn(fact)
         if self._expected:
@@ -205,7 +205,7 @@ class SizeSymbols(ExactShapeEnv):
         fresh = super().create_unbacked_symbool()
         for drawn in fresh.node.expr.free_symbols:
             self._take_from_data(drawn, self._running[-1] if self._running else None)
-            self.trial.flags |= self._term(drawn).symbols
+            self.trial.data_point.flags |= self._term(drawn).symbols
             for bound in ranged(self._term(drawn), 0, 1):
                 self.trial.learn(bound)
         return fresh

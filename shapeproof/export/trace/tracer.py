@@ -200,9 +200,9 @@ def _note_backward(trial: Trial, result: Any) -> None:
     """Note what of the model's gradients the graph has not."""
     with torch._C.DisableTorchFunction():  # it is not the model that reads
         if not torch.is_grad_enabled():
-            trial.reads.add(DISABLED)
+            trial.layouts.reads.add(DISABLED)
         elif has_own_backward(pytree.tree_leaves(result)):
-            trial.reads.add(FUNCTION)
+            trial.layouts.reads.add(FUNCTION)
 
 
 def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -261,8 +261,8 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         code_deferred(),
         failures_kept(),
     ):
-        env.trial.reads |= read_in_bodies(names)
-        env.trial.tells_aliases = tells_aliases(names)
+        env.trial.layouts.reads |= read_in_bodies(names)
+        env.trial.layouts.tells_aliases = tells_aliases(names)
         try:
             yield
         finally:
@@ -334,8 +334,8 @@ class _Watch(TorchFunctionMode):
             self._env.trial.layout_read(map(self._env.read, tensor_of(args, kwargs).shape))
         read = properties_read(func)
         if read and self._env.innermost is None and read_by_the_model():
-            self._env.trial.reads |= read
-            self._env.trial.doubtful |= GRAD_FN in read  # an operator that was not run has another grad_fn
+            self._env.trial.layouts.reads |= read
+            self._env.trial.layouts.doubtful |= GRAD_FN in read  # an operator that was not run has another grad_fn
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
         if func is CONTIGUOUS:

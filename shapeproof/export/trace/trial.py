@@ -22,12 +22,11 @@ This module knows neither torch nor sympy, and does not interpret decisions for 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shapeproof.constraints.formulas import FALSE, Formula, conjunction, negate
+from shapeproof.constraints.formulas import FALSE, Formula, conjunction
 from shapeproof.constraints.meaning.evaluate import evaluate_number, holds, holds_at
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
@@ -35,50 +34,13 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.data_point import DataPoint
-from shapeproof.export.trace.questions import Questions
+from shapeproof.export.trace.records import DataCheck, Layouts, Learned, Questions, Shared, Step
 from shapeproof.solver.answers.wording import has_value
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.checks.raising import Raisings
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A decision and the region just before it; another trace begins where `given` holds and `taken` fails."""
-
-    decision: Decision
-    given: Facts
-    fallback: bool | None = None
-    teaches: bool = True
-    """True if the region contains the answer; False if the answer is torch's fallback, whatever the point says."""
-
-    @property
-    def flipped(self) -> Formula:
-        """The formula of the inputs that leave the trial at this step."""
-        return negate(self.decision.taken)
-
-    @property
-    def overrules(self) -> bool:
-        """True if torch has a fallback for the question and the trace took the other answer."""
-        return self.fallback is not None and self.decision.outcome != self.fallback
-
-    @property
-    def beyond(self) -> Facts:
-        """What holds of the inputs that leave the trial at this step."""
-        return self.given.assuming(self.flipped)
-
-
-@dataclass(frozen=True, slots=True)
-class DataCheck:
-    """A check on data that the program makes at run time, as eager does, with its message."""
-
-    formula: Formula
-    place: Place
-    message: str = ""
-    inside: bool = False
-    """True if only inputs that enter a body (a branch of torch.cond) make the check."""
 
 
 class Trial:
@@ -111,49 +73,21 @@ class Trial:
         self.region = known.fork()
         self.data_point = DataPoint(point, observed or {}, data)
         self.steps: list[Step] = []
-        self.questions = Questions()
-        self.checks: list[DataCheck] = []
-        self.impossible: DataCheck | None = None
-        """A check that no data can pass, given the facts."""
-        self.learned: list[Formula] = []
-        """The promises of operators and the checks on data, in order."""
-        self.last_check = (0, 0)
-        """The numbers of steps and of learned facts when the last check on data had been learned."""
         self.harmless: list[Step] = []
         """Decisions that made no difference where they were made, and were forgotten."""
-        self.any_layout = False
-        """True while decisions are forgotten that determine only the layout of a result that is shared or copied."""
-        self.relaid: dict[Hashable, tuple[Step, ...]] = {}
-        """These decisions, by the storage of the result."""
-        self.reads: set[str] = set()
-        """The tensor properties other than sizes that the model reads (ops/properties.py); the example answered."""
-        self.laid: dict[tuple[Term, ...], None] = {}
-        """The sizes of the tensors whose layout the model reads."""
-        self.passed_over = False
-        """True if rules gave results: their strides equal eager's except for strides that reach no element."""
-        self.tells_aliases = False
-        """True if the model's code may ask, beside its operators, if a tensor is another one or shares its storage."""
-        self.doubtful = False
-        """True if forgotten decisions may make a difference after all."""
+        self.questions = Questions()
+        self.learned = Learned()
+        self.layouts = Layouts()
+        self.shared = Shared()
         self.shows_rounding = False
         """True if an operator may show where the program equals eager only up to rounding."""
         self.kept: set[str] = set()
         """The functions of torch that are kept although they take no symbolic size."""
         self.raising: Raisings = dict(raising or {})
-        self.origins: dict[str, Place] = {}
-        """The place where a number was taken from data."""
-        self.flags: set[str] = set()
-        """The numbers from data that are bools."""
-        self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self.memo: dict[Hashable, Any] = {}
         """What was found in this region about calls of operators: their results, and which decisions are harmless."""
-        self._rounds: Counter[Formula] = Counter()
-        self.is_data = data
+        self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self._oblivious = oblivious
-        self.views: Facts | None = None
-        """The facts that determine how sizes of views are written; None stands for the region."""
-        self.declared: Facts | None = None
-        """The declared domain, if it is asked first: what it tells is told to every trace of the model."""
 
     @property
     def is_taken_apart(self) -> bool:
@@ -170,16 +104,10 @@ class Trial:
         """The recorded decisions, in program order."""
         return tuple(step.decision for step in self.steps)
 
-    @property
-    def promised(self) -> tuple[Formula, ...]:
-        """The promises of operators: the learned formulas that are not checks."""
-        checked = {check.formula for check in self.checks}
-        return tuple(formula for formula in self.learned if formula not in checked)
-
     def unchecked(self) -> Facts:
         """Return what holds along the trace whether or not its own checks on data pass."""
         taken = (step.decision.taken for step in self.steps if step.teaches)
-        return self.known.assuming(*self.promised, *taken)
+        return self.known.assuming(*self.learned.promised, *taken)
 
     @property
     def size_steps(self) -> list[Step]:
@@ -198,7 +126,7 @@ class Trial:
     @property
     def ignores_layouts(self) -> bool:
         """True if a tensor may have another layout in eager, or share its storage there, without any effect so far."""
-        return self.passed_over or any(step.decision.operator is not None for step in self.harmless)
+        return self.layouts.by_rules or any(step.decision.operator is not None for step in self.harmless)
 
     @property
     def guessed(self) -> bool:
@@ -207,7 +135,7 @@ class Trial:
 
     def about_data(self, formula: Formula) -> bool:
         """True if the formula is about data, and not about the inputs' sizes alone."""
-        return any(map(self.is_data, formula.symbols))
+        return any(map(self.data_point.is_data, formula.symbols))
 
     @property
     def branches_on_data(self) -> bool:
@@ -221,8 +149,8 @@ class Trial:
     def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
         told = None
-        if self.declared is not None and formula.symbols <= self.declared.history.symbols:
-            told = truth(formula, self.declared).always
+        if self.shared.declared is not None and formula.symbols <= self.shared.declared.history.symbols:
+            told = truth(formula, self.shared.declared).always
         return truth(formula, facts or self.region).always if told is None else told
 
     def choose(
@@ -244,8 +172,8 @@ class Trial:
             UsageError: the trace is over, and the program cannot be decomposed correctly.
         """
         if kind is Kind.BRANCH and self.about_data(formula):
-            self._rounds[formula] += 1
-            if self._rounds[formula] > ROUNDS:
+            self.questions.rounds[formula] += 1
+            if self.questions.rounds[formula] > ROUNDS:
                 raise RecursionError(f"a loop has no end: it has asked one question about data {ROUNDS} times")
         answer = self.settled(formula)
         if answer is None and fallback is None:
@@ -262,7 +190,7 @@ class Trial:
             rejoins = apart is not None and self._rejoins_but(formula, kind, place, apart, outcome=answer)
             self._record(formula, kind, place, outcome=answer, fallback=fallback)
             if rejoins:
-                self.forget(len(self.steps) - 1, (0,), len(self.learned))
+                self.forget(len(self.steps) - 1, (0,), len(self.learned.formulas))
         else:
             self.questions.answered.add(formula)
             if fallback not in {None, answer} and formula not in self.questions.against:
@@ -322,11 +250,11 @@ class Trial:
                 follows = place().operator is not None
             return follows or self._check_data(formula, place, message)
         if answer is False and self._outside is not None and self.about_data(formula):  # fails for all inputs here
-            self.checks.append(DataCheck(formula, place(), message(), inside=True))
+            self.learned.checks.append(DataCheck(formula, place(), message(), inside=True))
             self._mark_check()
             return True
         if answer is False and self.about_data(formula) and truth(formula, self.facts).always is False:
-            self.impossible = self.impossible or DataCheck(formula, place(), message())
+            self.learned.impossible = self.learned.impossible or DataCheck(formula, place(), message())
         if answer is not None:
             self.questions.answered.add(formula)
             self._note(formula, Kind.ASSERTED, place, outcome=answer)
@@ -337,7 +265,7 @@ class Trial:
 
     def enter(self) -> None:
         """Enter a body: until `leave`, checks are made only by the inputs that enter the body."""
-        self._outside = (self.facts.fork(), self.region.fork(), len(self.steps), len(self.learned), [])
+        self._outside = (self.facts.fork(), self.region.fork(), len(self.steps), len(self.learned.formulas), [])
 
     def leave(self) -> None:
         """Leave a body: its checks are no longer facts; the promises of operators still are."""
@@ -346,7 +274,7 @@ class Trial:
         self.facts, self.region, first, known, promised = self._outside
         self._outside = None
         self.memo.clear()
-        self.learned[known:] = promised
+        self.learned.formulas[known:] = promised
         for formula in promised:
             self._know(formula)
         for step in self.steps[first:]:
@@ -356,7 +284,7 @@ class Trial:
 
     def learn(self, formula: Formula) -> None:
         """Take a promise of an operator (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
-        self.learned.append(formula)
+        self.learned.formulas.append(formula)
         if self._outside is not None:
             self._outside[-1].append(formula)
         self._know(formula)
@@ -364,22 +292,22 @@ class Trial:
 
     def layout_read(self, sizes: Iterable[Term]) -> None:
         """Note that the model acts on a tensor's layout, which forgotten decisions may have determined."""
-        self.doubtful |= self.ignores_layouts
-        self.laid[tuple(sizes)] = None
+        self.layouts.doubtful |= self.ignores_layouts
+        self.layouts.sizes_read[tuple(sizes)] = None
 
     def facts_before(self, question: Formula) -> Facts:
         """Return what held wherever the question was asked, without later checks and one-sided checks."""
-        return self.known.assuming(*self.learned[: self.questions.learned_before.get(question, 0)])
+        return self.known.assuming(*self.learned.formulas[: self.questions.learned_before.get(question, 0)])
 
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
         """Return a separate trial in a part of the domain."""
-        apart = Trial(cell, {**self.point, **point}, data=self.is_data, in_place=self.in_place)
+        apart = Trial(cell, {**self.point, **point}, data=self.data_point.is_data, in_place=self.in_place)
         self.share(apart)
         return apart
 
     def share(self, apart: Trial) -> None:
         """Let a trial in a part of the domain write views as this one does, and share what is known of questions."""
-        apart.questions.varying, apart.views, apart.declared = self.questions.varying, self.views, self.declared
+        apart.shared = replace(self.shared)
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back the harmless steps among those since `first`, and the conclusions from them.
@@ -388,7 +316,7 @@ class Trial:
         data may have been learned since then.
         """
         steps, self.steps = self.steps[first:], self.steps[:first]
-        self.region = steps[0].given.assuming(*self.learned[known:])
+        self.region = steps[0].given.assuming(*self.learned.formulas[known:])
         for index, step in enumerate(steps):
             if index in harmless:
                 self.harmless.append(step)
@@ -397,8 +325,9 @@ class Trial:
 
     def keep(self, told: Container[Hashable]) -> None:
         """Take the decisions that determine how these results are laid, and forget no more decisions of their kind."""
-        self.any_layout = False
-        for step in (step for storage in [*self.relaid] if storage in told for step in self.relaid.pop(storage)):
+        self.layouts.forgiving = False
+        forgotten = self.layouts.forgotten
+        for step in (step for storage in [*forgotten] if storage in told for step in forgotten.pop(storage)):
             if self.settled(step.decision.formula) is None:
                 self._take(step)
 
@@ -430,9 +359,9 @@ class Trial:
         """Note a question that earlier decisions answered, if the facts alone leave it open."""
         if self._is_noted(formula, kind):
             return
-        if formula not in self.questions.varying:
-            self.questions.varying[formula] = self._varies(formula)
-        if self.questions.varying[formula]:
+        if formula not in self.shared.varying:
+            self.shared.varying[formula] = self._varies(formula)
+        if self.shared.varying[formula]:
             here = place()
             self._note_as(_decision(formula, kind, here, outcome=outcome), here)
 
@@ -445,7 +374,7 @@ class Trial:
         """Note a question with its answer, and the place that asks."""
         self.questions.asked[decision.formula] = decision
         self.questions.names[decision.formula] = here.names
-        self.questions.learned_before[decision.formula] = len(self.learned)
+        self.questions.learned_before[decision.formula] = len(self.learned.formulas)
 
     def _varies(self, formula: Formula) -> bool:
         """True if the formula is seen to hold at some points of the domain and to fail at others.
@@ -462,10 +391,10 @@ class Trial:
         if not self.data_point.fit(formula, self.region):
             return False
         here = place()
-        self.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
+        self.learned.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
         self.questions.names.setdefault(formula, here.names)
-        self.questions.learned_before.setdefault(formula, len(self.learned))
-        self.learned.append(formula)
+        self.questions.learned_before.setdefault(formula, len(self.learned.formulas))
+        self.learned.formulas.append(formula)
         self._mark_check()
         self._know(formula)
         return True
@@ -476,7 +405,7 @@ class Trial:
 
     def _mark_check(self) -> None:
         """Note that a check on data has been learned just now."""
-        self.last_check = (len(self.steps), len(self.learned))
+        self.learned.last_check = (len(self.steps), len(self.learned.formulas))
 
     def _side(self, formula: Formula, *, fallback: bool | None) -> bool:
         if fallback is not None and not formula.symbols <= self.point.keys():

@@ -29,7 +29,7 @@ from shapeproof.export.graph.computed import computation
 from shapeproof.export.ops.properties import GRADIENT, STRIDES
 from shapeproof.export.shim.numbers.symbols import ASSERTIONS_OF_TENSORS
 from shapeproof.export.shim.trees import container_kind, keyed_children
-from shapeproof.export.trace.trial import DataCheck
+from shapeproof.export.trace.records import DataCheck
 
 
 def shipped(

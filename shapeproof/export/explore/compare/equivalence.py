@@ -117,7 +117,7 @@ def _difference(
     if values is not None:
         left = Side(program, values, translator, trial.region)
         return stale_metadata(left) or (aliasing_changed(left) if nodes.mutates(program.graph) else None)
-    trial.keep([*trial.relaid])
+    trial.keep([*trial.layouts.forgotten])
     try:
         values = rerun.run_again(program, there)
     except rerun.TakenOtherwiseError as error:
@@ -413,7 +413,7 @@ class _Comparison:
         left, right = self.left.checks, self.right.checks
         missing = [(check, self.region) for check in _missing(left, right)]
         if lacking := _missing(right, left):
-            checked = (check.formula for check in self._trial.checks if _is_of_torch(check.place.operator))
+            checked = (check.formula for check in self._trial.learned.checks if _is_of_torch(check.place.operator))
             without = self._trial.unchecked().assuming(*left, *checked)
             missing += [(check, without) for check in lacking]
         for check, known in missing:

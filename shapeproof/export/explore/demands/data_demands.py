@@ -237,7 +237,7 @@ def _pass_checks(
     """Make numbers from inputs pass the model's checks, if any numbers do."""
     now = {name: number.of(values[number.source]) for name, number in taken.items()}
     whole = {**point, **{name: value for name, value in now.items() if value is not None}}
-    if all(holds_at(each, whole) for each in trial.learned if each.symbols <= whole.keys()):
+    if all(holds_at(each, whole) for each in trial.learned.formulas if each.symbols <= whole.keys()):
         return
     facts = trial.facts.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
     passing = smallest(f.TRUE, facts, sorted(taken))

@@ -32,7 +32,8 @@ from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, 
 from shapeproof.export.explore.inferred.narrowing import narrowing_for
 from shapeproof.export.explore.points import failing_point
 from shapeproof.export.graph import nodes
-from shapeproof.export.trace.trial import DataCheck, Trial
+from shapeproof.export.trace.records import DataCheck
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.optimum import tighter
 from shapeproof.solver.answers.simplify import in_few_words, simplified
 from shapeproof.solver.answers.witness import find
@@ -75,7 +76,7 @@ class _BesideEager:
     def by_checks(self, declared: Facts) -> Iterator[Finding | Narrowing]:
         """Yield the sizes at which no data pass the model's checks."""
         trial = self.found.main.trial
-        if not trial.checks:
+        if not trial.learned.checks:
             return
         for required in left_by(trial.facts, declared, self._declared_in(trial)):
             point = failing_point(self.eager.inputs, required, declared)
@@ -125,7 +126,7 @@ class _BesideEager:
     def _declared_in(self, trial: Trial) -> frozenset[str]:
         """Return the declared sizes in the promises of operators and the checks on data."""
         return frozenset(self.eager.inputs.domain.symbols) & frozenset().union(
-            *(each.symbols for each in trial.learned)
+            *(each.symbols for each in trial.learned.formulas)
         )
 
     def _emptied(self, domain: Facts) -> Iterator[tuple[str, Point]]:
@@ -195,9 +196,9 @@ def _without_data(passing: Facts, names: Collection[str]) -> Iterator[Formula]:
 def _first_unmet(trial: Trial, point: Point) -> DataCheck:
     """Return the first check that fails at these sizes for all data that pass the checks before it."""
     facts = trial.known.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
-    checks = {check.formula: check for check in trial.checks}
-    for formula in trial.learned:
+    checks = {check.formula: check for check in trial.learned.checks}
+    for formula in trial.learned.formulas:
         facts.learn(formula)
         if formula in checks and find(f.TRUE, facts) is None:
             return checks[formula]
-    return trial.checks[-1]
+    return trial.learned.checks[-1]

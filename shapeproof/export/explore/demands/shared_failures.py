@@ -58,7 +58,7 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
     by_node = dict(_of_nodes(program, trial))
     checks = [
         _Demand(each.formula, each.place.operator, each.place.user, each.place.names)
-        for each in trial.checks
+        for each in trial.learned.checks
         if not each.inside
     ]
     if not by_node and not checks:
@@ -126,7 +126,7 @@ class _UpToFailure(Walk):
 
 def _described(demand: _Demand, error: Exception, found: Exploration, known: Known, inputs: Inputs) -> SharedFailure:
     program, trial = found.main.program, found.main.trial
-    broken = in_few_words(f.negate(demand.formula), trial.known.assuming(*trial.promised))
+    broken = in_few_words(f.negate(demand.formula), trial.known.assuming(*trial.learned.promised))
     where = led_to(error) or demand.where
     names, sources = inputs.user_names | dict(demand.names), list[str]()
     for name in sorted(broken.symbols - names.keys() - inputs.user_names.keys()):

@@ -147,7 +147,8 @@ class _Operation:
 
     def __init__(self, env: ProofShapeEnv, func: Any, arguments: Any, run: Run, *, recorded: bool) -> None:
         self._env, self._func, self.arguments, self._run, self._recorded = env, func, arguments, run, recorded
-        self._steps, self._known, self._relaid = len(env.trial.steps), len(env.trial.learned), len(env.trial.relaid)
+        self._steps, self._known = len(env.trial.steps), len(env.trial.learned.formulas)
+        self._relaid = len(env.trial.layouts.forgotten)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
         self._changes = schemas.is_mutable(func)
@@ -172,7 +173,7 @@ class _Operation:
     def left_nothing(self) -> bool:
         """True if an aten operator added no fact and no open decision, and changed nothing; False for others."""
         trial, own = self._env.trial, getattr(self._func, "namespace", None) == "aten"
-        now = len(trial.steps), len(trial.relaid), trial.region.history, self._env.brought
+        now = len(trial.steps), len(trial.layouts.forgotten), trial.region.history, self._env.brought
         return own and not self._changes and now == (self._steps, self._relaid, self._history, self._brought)
 
     def forget(self) -> None:
@@ -187,7 +188,7 @@ class _Operation:
         if not self._repeatable or len(trial.steps) == self._steps:
             return
         if self._env.brought[1] != self._brought[1]:
-            self._settle_since(*trial.last_check, result)
+            self._settle_since(*trial.learned.last_check, result)
             return
         if self._gives_its_operand:  # what was asked is how to record it
             self.forget()

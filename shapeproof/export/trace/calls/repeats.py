@@ -66,7 +66,7 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *_gradients: Any) -> None:
         """Mark the trial as doubtful: the model takes gradients itself, which needs a run of every operator."""
-        ctx.trial.doubtful = True
+        ctx.trial.layouts.doubtful = True
         raise NotImplementedError("an operator that was not run has no derivative")
 
 
@@ -144,7 +144,7 @@ class Repeats:
         device = operands[0].device if operands else torch.device("cpu")
         like = Like(sizes, strides, dtype, device, tracked and dtype.is_floating_point).over(self._plainly)
         self._env.trial.memo[key] = like
-        self._env.trial.passed_over = True
+        self._env.trial.layouts.by_rules = True
         return like
 
     def _sharing(self, func: Any, arguments: Any) -> Any:
@@ -161,7 +161,7 @@ class Repeats:
                 laid = plain_view(func, arguments, self._from_the_start, self._written)
             except Untranslatable:
                 return None
-            self._env.trial.passed_over |= laid is not None and not laid.exact
+            self._env.trial.layouts.by_rules |= laid is not None and not laid.exact
             return laid
 
     def _written(self, term: Term) -> int | torch.SymInt:

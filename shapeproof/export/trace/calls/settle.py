@@ -17,11 +17,11 @@ Laws:
   is one of an operator that may change the size of a storage. An operator that takes sizes from data must return the
   same sizes again; torch remembers these with the operand.
 - A forgotten decision may have been a question about a layout, whose answer the tensor remembers. If the model reads a
-  layout afterwards, the induction fails: `Trial.doubtful`.
+  layout afterwards, the induction fails: `Layouts.doubtful`.
 - An operator that shares with its operand or copies it (`reshape`) may do one here and the other there. Only a program
   that writes into one of the two can tell: it is traced again, and nothing is settled in place (`Traced.doubtful`).
 - The result of such an operator may also lie otherwise there: then the trial keeps in mind which decisions were
-  forgotten for it (`Trial.relaid`), and takes them after all if the program can tell (graph/relaid.py).
+  forgotten for it (`Layouts.forgotten`), and takes them after all if the program can tell (graph/relaid.py).
 
 Decisions outside an operator (in Python code, or in decompositions that emit other nodes) are not handled here.
 """
@@ -42,7 +42,8 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RERUNS
 from shapeproof.export.ops.layouts import Sizes, same_layout, same_shape, sharing
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.export.trace.records import Step
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -82,13 +83,14 @@ def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     if not trial.in_place:
         return
     steps = trial.steps[first:]
-    key = (call.key, trial.any_layout, tuple((step.decision.taken, step.teaches) for step in steps))
+    key = (call.key, trial.layouts.forgiving, tuple((step.decision.taken, step.teaches) for step in steps))
     if key not in trial.memo:
-        trial.memo[key] = _verdict(trial, steps, trial.learned[known:], call)
+        trial.memo[key] = _verdict(trial, steps, trial.learned.formulas[known:], call)
     harmless, laying = trial.memo[key]
     trial.forget(first, harmless, known)
+    forgotten = trial.layouts.forgotten
     for storage in storages([*call.result]) if laying else ():
-        trial.relaid[storage] = *trial.relaid.get(storage, ()), *(steps[index] for index in laying)
+        forgotten[storage] = *forgotten.get(storage, ()), *(steps[index] for index in laying)
 
 
 def _verdict(
@@ -96,7 +98,7 @@ def _verdict(
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Return the decisions that make no difference, and those of them that determine the layout of the result."""
     strict = frozenset(_harmless_ones(trial, steps, promised, call))
-    if not (trial.any_layout and call.alias_or_copy) or len(strict) == len(steps):
+    if not (trial.layouts.forgiving and call.alias_or_copy) or len(strict) == len(steps):
         return strict, frozenset()
     found = frozenset(_harmless_ones(trial, steps, promised, replace(call, any_layout=True)))
     return found, found - strict

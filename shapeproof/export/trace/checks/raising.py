@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from shapeproof.constraints.formulas import Formula, negate
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.places import Place
-from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.export.trace.records import Step
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
 

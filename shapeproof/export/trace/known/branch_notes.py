@@ -26,7 +26,7 @@ _COND = torch.ops.higher_order.cond
 
 def note_branches(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
     """Note the results of a program's branches, computed from their operands' metadata, under its FakeTensorMode."""
-    with replaced(env.trial, views=env.trial.known):  # views are written as on the whole domain
+    with replaced(env.trial.shared, views=env.trial.known):  # views are written as on the whole domain
         _note_branches(program.graph_module, {node: node.meta.get("val") for node in program.graph.nodes}, env)
 
 
