@@ -48,7 +48,7 @@ CONNECTIVES: Operations = {
 """What `and`, `or` and `not` are called, with their meaning for Python's own booleans."""
 
 
-class Unsupported(ValueError):  # noqa: N818 - says what the expression is
+class Unsupported(ValueError):
     """A peer has no meaning for a part of the question."""
 
 

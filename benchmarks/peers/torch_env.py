@@ -23,7 +23,7 @@ from benchmarks.peers.reading import Operations, read
 from benchmarks.peers.worker import Peer, Session, serve
 
 
-class Done(Exception):  # noqa: N818 - nothing went wrong
+class Done(Exception):
     """All is asked; there is nothing to export."""
 
 

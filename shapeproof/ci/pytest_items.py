@@ -31,7 +31,7 @@ class SpecTests(pytest.File):
             yield ModelTest.from_parent(self, name=check.name, check=check)
 
 
-class Rejected(Exception):  # noqa: N818 - a verdict, not a mistake
+class Rejected(Exception):
     """A verdict that the spec does not accept."""
 
 

@@ -26,7 +26,7 @@ class FormulaSyntaxError(UsageError):
         self.column = column
 
 
-class Unevaluable(ShapeproofError):  # noqa: N818  (names a state, not a mistake)
+class Unevaluable(ShapeproofError):
     """An expression without a value here: an opaque function, a missing symbol, or a power that is not an integer."""
 
 

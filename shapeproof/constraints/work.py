@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from shapeproof.constraints.errors import ShapeproofError
 
 
-class OutOfWork(ShapeproofError):  # noqa: N818  (names a state, not a mistake)
+class OutOfWork(ShapeproofError):
     """The allowance is used up. Law: this error does not leave the function that opened the allowance."""
 
 

@@ -9,7 +9,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.wording import values_text
 
 
-class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
+class OutsideDomain(RuntimeError):
     """An input lies outside the domain for which a program was proved.
 
     Attributes:

@@ -31,7 +31,7 @@ _CONTAINERS = (dict, list, tuple)
 _MAPPINGS = (dict, Mapping)  # isinstance is fast for the first
 
 
-class _Misfit(Exception):  # noqa: N818 - says what is read, and is always caught
+class _Misfit(Exception):
     """The arguments have another structure."""
 
 

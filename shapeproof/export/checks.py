@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-def constrain_range(value: int | torch.SymInt, *, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
+def constrain_range(value: int | torch.SymInt, *, min: int | None = None, max: int | None = None) -> None:
     """Check that a number lies between two bounds, both included; a bound that is left out is not checked.
 
     The code after this check may rely on it: if the bounds cannot be proved, the program checks them at run time.
@@ -24,6 +24,6 @@ def constrain_range(value: int | torch.SymInt, *, min: int | None = None, max: i
     RuntimeError: must be at most 3
     """
     if min is not None:
-        torch._check(value >= min, lambda: f"must be at least {min}")  # noqa: SLF001 - the name that models use
+        torch._check(value >= min, lambda: f"must be at least {min}")
     if max is not None:
-        torch._check(value <= max, lambda: f"must be at most {max}")  # noqa: SLF001
+        torch._check(value <= max, lambda: f"must be at most {max}")

@@ -118,7 +118,7 @@ class SharedFailure:
         return f"eager and the program both raise where {self.condition}{self.source}{at}{by}: {self.error}"
 
 
-class Impossible(Exception):  # noqa: N818 - what it says is what is the matter
+class Impossible(Exception):
     """No data pass a check of the model at the example's sizes; the trial holds that check."""
 
     def __init__(self, trial: Trial) -> None:

@@ -74,7 +74,7 @@ def _written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
     for node in graph.nodes:
         changed = {storage for each in nodes.changed_operands(node) for storage in storages(each.meta.get("val"))}
         if any(len(seen[storage]) > 1 for storage in changed):
-            return node  # type: ignore[no-any-return]
+            return node
         for value in leaves(node.meta.get("val")):
             for storage in storages([value]):
                 lies = tuple(map(str, (value.shape, value.stride(), value.storage_offset())))

@@ -36,7 +36,7 @@ _REAL: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is always caught
+class NoGraphForm(ValueError):
     """A formula that the operators of a graph cannot compute."""
 
 

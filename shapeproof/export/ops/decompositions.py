@@ -31,7 +31,7 @@ def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
     >>> linspace(0, 1, 3), linspace(2, 9, 1), linspace(2, 9, 0)
     (tensor([0.0000, 0.5000, 1.0000]), tensor([2.]), tensor([]))
     """
-    torch._check(steps >= 0, lambda: "number of steps must be non-negative")  # noqa: SLF001 - the name that models use
+    torch._check(steps >= 0, lambda: "number of steps must be non-negative")
     dtype = options.pop("dtype", None) or torch.get_default_dtype()
     index = torch.arange(steps, **options)
     place = index.to(dtype if dtype.itemsize >= torch.float32.itemsize else torch.float32)
@@ -89,14 +89,14 @@ def tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> tuple[torch.Te
     return tuple(cut(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True))
 
 
-def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
+def max_pool1d(
     x: torch.Tensor,
     kernel_size: Any,
     stride: Any = None,
     padding: Any = 0,
     dilation: Any = 1,
-    ceil_mode: bool = False,  # noqa: FBT001, FBT002
-    return_indices: bool = False,  # noqa: ARG001, FBT001, FBT002 - torch has a function of its own for these
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> torch.Tensor:
     """Return torch.nn.functional.max_pool1d without indices, as a pooling of one row in two dimensions.
 
@@ -111,7 +111,7 @@ def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
 
 def pad_sequence(
     sequences: Sequence[torch.Tensor],
-    batch_first: bool = False,  # noqa: FBT001, FBT002
+    batch_first: bool = False,
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> torch.Tensor:
@@ -153,7 +153,7 @@ def pixel_unshuffle(x: torch.Tensor, downscale_factor: int) -> torch.Tensor:
     if downscale_factor < 1 or x.dim() < len("CHW") or x.numel():
         return torch.pixel_unshuffle(x, downscale_factor)
     for side in x.shape[-2:]:
-        torch._check(side % downscale_factor == 0, lambda: "a side is no multiple of the downscale_factor")  # noqa: SLF001
+        torch._check(side % downscale_factor == 0, lambda: "a side is no multiple of the downscale_factor")
     return x.clone()
 
 
@@ -165,11 +165,11 @@ def repeat(x: torch.Tensor, *repeats: Any, **named: Any) -> torch.Tensor:
     """
     counts = [each.item() if isinstance(each, torch.Tensor) else each for each in leaves((repeats, named))]
     for size, count in zip((1,) * (len(counts) - x.dim()) + x.shape, counts, strict=True):
-        torch._check(size * count >= 0, lambda: "a dim is repeated a negative number of times")  # noqa: SLF001
+        torch._check(size * count >= 0, lambda: "a dim is repeated a negative number of times")
     return x.repeat([torch.sym_max(count, 0) for count in counts])
 
 
-def tile(input: torch.Tensor, *dims: Any, **named: Any) -> torch.Tensor:  # noqa: A002 - torch's name
+def tile(input: torch.Tensor, *dims: Any, **named: Any) -> torch.Tensor:
     """As torch.tile: `repeat`, where counts that are left out are 1.
 
     >>> tile(torch.ones(2, 0), -1).shape
@@ -207,8 +207,8 @@ def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., to
 
 def _windows(x: torch.Tensor, dim: int, side: Any, step: Any) -> torch.Tensor:
     """Return the elements of each window along a dimension, in a new last dimension."""
-    torch._check(side >= 1, lambda: "a window has at least one element")  # noqa: SLF001
-    torch._check(side <= x.shape[dim], lambda: "a window is no larger than what it is on")  # noqa: SLF001
+    torch._check(side >= 1, lambda: "a window has at least one element")
+    torch._check(side <= x.shape[dim], lambda: "a window is no larger than what it is on")
     count = (x.shape[dim] - side) // step + 1
     places = torch.arange(count, device=x.device)[:, None] * step + torch.arange(side, device=x.device)
     found = x.movedim(dim, -1)
@@ -223,7 +223,7 @@ def one_hot(classes: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
     """
     if num_classes == -1:
         num_classes = classes.max().item() + 1
-    torch._check(num_classes >= 1, lambda: "Class values must be non-negative.")  # noqa: SLF001
+    torch._check(num_classes >= 1, lambda: "Class values must be non-negative.")
     found = torch.zeros([*classes.shape, num_classes], dtype=torch.int64, device=classes.device)
     return found.scatter(-1, classes.unsqueeze(-1), 1)
 
@@ -389,7 +389,7 @@ def _of_a_length(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return real and x.is_complex() and x.dim() in {2, 3} and x.shape[-2] == n_fft // 2 + 1
 
 
-def _always(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:  # noqa: ARG001
+def _always(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return True
 
 

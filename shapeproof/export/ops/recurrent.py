@@ -38,7 +38,7 @@ def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]
     if not _fits(x, hidden, named, kind, equal):
         return None
     steps, batch = (x.shape[1], x.shape[0]) if named["batch_first"] else (x.shape[0], x.shape[1])
-    torch._check(steps > 0, lambda: "Expected sequence length to be larger than 0 in RNN")  # noqa: SLF001 - the name that models use
+    torch._check(steps > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
     out = x.new_empty((steps, batch, _directions(named) * hidden[0].shape[2]))
     return (out.transpose(0, 1) if named["batch_first"] else out, *(x.new_empty(each.shape) for each in hidden))
 

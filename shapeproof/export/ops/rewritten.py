@@ -16,17 +16,17 @@ _LEAST = 1e-11
 """Torch's own: below it, the windows do not overlap enough to be inverted."""
 
 
-def istft(  # noqa: PLR0913, PLR0917 - torch's signature
+def istft(
     x: torch.Tensor,
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
     window: torch.Tensor | None = None,
-    center: bool = True,  # noqa: FBT001, FBT002
-    normalized: bool = False,  # noqa: FBT001, FBT002
-    onesided: bool | None = None,  # noqa: ARG001, FBT001 - one-sided, where this function is called
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
     length: Any = None,
-    return_complex: bool = False,  # noqa: ARG001, FBT001, FBT002 - real, where this function is called
+    return_complex: bool = False,
 ) -> torch.Tensor:
     """Return torch.istft of one-sided spectra for any length; torch takes a plain number there.
 
@@ -37,8 +37,8 @@ def istft(  # noqa: PLR0913, PLR0917 - torch's signature
     """
     hop, wide = hop_length or n_fft // 4, win_length or n_fft
     frames = x.shape[-1]
-    torch._check(x.numel() > 0, lambda: "istft input tensor cannot be empty")  # noqa: SLF001
-    torch._check(length >= 0, lambda: "a length is not negative")  # noqa: SLF001
+    torch._check(x.numel() > 0, lambda: "istft input tensor cannot be empty")
+    torch._check(length >= 0, lambda: "a length is not negative")
     around = (n_fft - wide) // 2
     ones = torch.ones(wide, dtype=x.real.dtype, device=x.device)
     shape = torch.nn.functional.pad(ones if window is None else window, (around, n_fft - wide - around))
@@ -50,7 +50,7 @@ def istft(  # noqa: PLR0913, PLR0917 - torch's signature
     found = overlaid(signals * shape, [signals.shape[0], whole], 1, n_fft, hop)[:, start : start + length]
     weight = overlaid(shape.square().expand(1, frames, n_fft), [1, whole], 1, n_fft, hop)[:, start : start + length]
     enough = weight.abs().min() >= _LEAST
-    torch._check(enough.item(), lambda: "window overlap add min: 1")  # noqa: SLF001
+    torch._check(enough.item(), lambda: "window overlap add min: 1")
     found = torch.nn.functional.pad(found / weight, (0, torch.sym_max(start + length - whole, 0)))
     return found if x.dim() == 3 else found.squeeze(0)
 
@@ -63,9 +63,9 @@ def unfold(x: torch.Tensor, dimension: int, size: Any, step: Any) -> torch.Tenso
             [2, 3, 4]])
     """
     dim = dimension % x.dim()
-    torch._check(size >= 0, lambda: "size is not negative")  # noqa: SLF001
-    torch._check(size <= x.shape[dim], lambda: "maximum size for tensor is smaller than size")  # noqa: SLF001
-    torch._check(step > 0, lambda: "step is not positive")  # noqa: SLF001
+    torch._check(size >= 0, lambda: "size is not negative")
+    torch._check(size <= x.shape[dim], lambda: "maximum size for tensor is smaller than size")
+    torch._check(step > 0, lambda: "step is not positive")
     sizes, strides = list(x.shape), list(x.stride())
     sizes[dim] = (x.shape[dim] - size) // step + 1
     strides[dim] = x.stride(dim) * step
@@ -90,7 +90,7 @@ def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
     (tensor([0.0000, 0.2500, 0.5000]), tensor([-0.]))
     """
     count = torch.sym_max(n, 0) // 2 - torch.sym_max(-n, 0) // 2 + 1
-    torch._check(count >= 0, lambda: "a tensor has no negative dimension")  # noqa: SLF001
+    torch._check(count >= 0, lambda: "a tensor has no negative dimension")
     index = torch.arange(count, **_real(options))
     of_none = torch.arange(count) < 1 - n * n  # 0 / 0
     samples = torch.sym_max(n, 1) - 2 * torch.sym_max(torch.sym_min(-n, 1), 0)  # below 0 only -1 has a frequency
@@ -99,7 +99,7 @@ def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
 
 def hamming_window(
     window_length: Any,
-    periodic: bool = True,  # noqa: FBT001, FBT002
+    periodic: bool = True,
     alpha: float = 0.54,
     beta: float = 0.46,
     **options: Any,
@@ -109,14 +109,14 @@ def hamming_window(
     >>> hamming_window(4, False, 0.5, 0.5), hamming_window(1)
     (tensor([0.0000, 0.7500, 0.7500, 0.0000]), tensor([1.]))
     """
-    torch._check(window_length >= 0, lambda: "a window has no negative length")  # noqa: SLF001
+    torch._check(window_length >= 0, lambda: "a window has no negative length")
     last = window_length if periodic else window_length - 1
     angles = torch.arange(last + 1, **_real(options)) * (2.0 * math.pi / torch.sym_max(last, 1))
     window = (angles.cos() * -beta + alpha)[:window_length]
     return torch.where(torch.arange(window_length) < 2 - window_length, torch.ones_like(window), window)
 
 
-def hann_window(window_length: Any, periodic: bool = True, **options: Any) -> torch.Tensor:  # noqa: FBT001, FBT002
+def hann_window(window_length: Any, periodic: bool = True, **options: Any) -> torch.Tensor:
     """Return torch.hann_window of any length.
 
     >>> hann_window(4)
@@ -161,7 +161,7 @@ def corrcoef(x: torch.Tensor) -> torch.Tensor:
     return (found / deviation.view([-1, 1]) / deviation.view([1, -1])).clip(-1, 1)
 
 
-def bincount(input: torch.Tensor, weights: torch.Tensor | None = None, minlength: Any = 0) -> torch.Tensor:  # noqa: A002
+def bincount(input: torch.Tensor, weights: torch.Tensor | None = None, minlength: Any = 0) -> torch.Tensor:
     """As torch.bincount, which takes a weight for each number, and any where there is none; its fake takes any.
 
     >>> bincount(torch.tensor([1, 1]), torch.ones(2))
@@ -169,11 +169,11 @@ def bincount(input: torch.Tensor, weights: torch.Tensor | None = None, minlength
     """
     if weights is not None:
         numbers, given = input.numel(), weights.numel()
-        torch._check((numbers - given) * numbers * given == 0, lambda: "there is not one weight for each number")  # noqa: SLF001
+        torch._check((numbers - given) * numbers * given == 0, lambda: "there is not one weight for each number")
     return torch.bincount(input, weights, minlength)
 
 
-def combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002
+def combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
     """Return torch.combinations of at least one element each.
 
     >>> combinations(torch.tensor([5, 6, 7])).tolist()
@@ -190,14 +190,14 @@ def combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) ->
     return x[torch.nonzero_static(ordered, size=chosen)]
 
 
-def vander(x: torch.Tensor, N: Any = None, increasing: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002, N803
+def vander(x: torch.Tensor, N: Any = None, increasing: bool = False) -> torch.Tensor:  # noqa: N803
     """Return torch.vander: the powers of each number.
 
     >>> vander(torch.tensor([2, 3]), 3).tolist()
     [[4, 2, 1], [9, 3, 1]]
     """
     columns = x.shape[0] if N is None else N
-    torch._check(columns >= 0, lambda: "N must be greater than 1.")  # noqa: SLF001
+    torch._check(columns >= 0, lambda: "N must be greater than 1.")
     ones = torch.ones_like(x).unsqueeze(1).expand(x.shape[0], columns)
     factors = torch.where(torch.arange(columns, device=x.device) < 1, ones, x.unsqueeze(1))
     powers = factors.cumprod(1)

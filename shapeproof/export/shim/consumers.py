@@ -21,7 +21,7 @@ def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     from torch._inductor.decomposition import select_decomp_table
 
     table = select_decomp_table()  # torch's table, less operators kept whole, and the compiler's rules
-    return torch.export.ExportedProgram.run_decompositions(program, table)  # type: ignore[no-any-return]
+    return torch.export.ExportedProgram.run_decompositions(program, table)
 
 
 def aot_compiled(program: torch.export.ExportedProgram, folder: str) -> Callable[..., Any]:

@@ -105,7 +105,7 @@ class ProofShapeEnv(SizeSymbols):
         self._form = lambda expr: expr if is_known(expr) else form(expr)  # type: ignore[assignment]
         self.forget_operations()
 
-    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
+    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]
         """Return `replace(expr)`: expressions are simplified as terms where it matters; torch keeps its form."""
         return self.replace(expr)
 
@@ -147,12 +147,12 @@ class ProofShapeEnv(SizeSymbols):
     def evaluate_expr(  # noqa: PLR0913 - torch's signature
         self,
         orig_expr: sympy.Basic,
-        hint: float | None = None,  # noqa: ARG002 - the trial's point is the hint
-        fx_node: object = None,  # noqa: ARG002
-        size_oblivious: bool = False,  # noqa: FBT001, FBT002
-        fallback_value: bool | None = None,  # noqa: FBT001
+        hint: float | None = None,
+        fx_node: object = None,
+        size_oblivious: bool = False,
+        fallback_value: bool | None = None,
         *,
-        forcing_spec: bool = False,  # noqa: ARG002
+        forcing_spec: bool = False,
     ) -> sympy.Basic:
         """Answer a question that decides which program is traced."""
         if orig_expr.is_number or orig_expr in (sympy.true, sympy.false):
@@ -169,8 +169,8 @@ class ProofShapeEnv(SizeSymbols):
     def evaluate_sym_node(
         self,
         sym_node: SymNode,
-        size_oblivious: bool = False,  # noqa: FBT001, FBT002 - torch's signature
-        fallback_value: bool | None = None,  # noqa: FBT001
+        size_oblivious: bool = False,
+        fallback_value: bool | None = None,
     ) -> sympy.Basic:
         """Answer a question about a symbolic number, and remember the number's node."""
         self._asked = sym_node
@@ -216,8 +216,8 @@ class ProofShapeEnv(SizeSymbols):
     def guard_or_defer_runtime_assert(  # type: ignore[override]
         self,
         orig_expr: sympy.Basic,
-        msg: str,  # noqa: ARG002 - a file and a line
-        fx_node: object = None,  # noqa: ARG002
+        msg: str,
+        fx_node: object = None,
     ) -> bool:
         """Answer a check that eager makes, too; a check on data becomes an assertion of the program."""
         if orig_expr in (sympy.true, sympy.false):
@@ -228,7 +228,7 @@ class ProofShapeEnv(SizeSymbols):
         self._asked = sys._getframe(1).f_locals.get("self")
         return self.must_hold(self.translator.formula(orig_expr), self._condition(orig_expr))
 
-    def _is_real(self, base: torch.SymFloat, whole: bool) -> bool:  # noqa: FBT001 - as `powers` gives it
+    def _is_real(self, base: torch.SymFloat, whole: bool) -> bool:
         """True if a power is known to be real; an unknown one is refused if its base comes from data."""
         expr = base.node.expr
         positive = f.real_compare("<=", RealConstant(0.0), self.translator.number(expr))

@@ -51,7 +51,7 @@ _REALS = {"FloatTrueDiv": "truediv", "FloatPow": "pow", "OpaqueUnaryFn_sqrt": "s
 """Functions of floats that sympy leaves unchanged."""
 
 
-class Untranslatable(ValueError):  # noqa: N818 - names what the expression is, and is always caught
+class Untranslatable(ValueError):
     """The expression has no translation (for example, a float where a size is expected)."""
 
 

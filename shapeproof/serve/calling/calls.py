@@ -17,7 +17,7 @@ _CONSTANTS = frozenset({bool, str, float, complex, type(None)})
 _PLAIN = _CONSTANTS | {torch.Tensor, int}
 
 
-class Unreadable(Exception):  # noqa: N818 - says what the input is
+class Unreadable(Exception):
     """An input is no plain tensor, number, text or None."""
 
 

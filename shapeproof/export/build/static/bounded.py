@@ -302,7 +302,7 @@ class _Run(torch.fx.Interpreter):
 
     def _evaluated(self, size: Term) -> torch.Tensor:
         try:
-            return self._computation.term(size)  # type: ignore[no-any-return]
+            return self._computation.term(size)
         except NoGraphForm as unknown:
             raise Refused(f"{unknown} is not counted yet, or cannot be") from None
 

@@ -28,7 +28,7 @@ class Operand:
     dims: Mapping[int, Tensor] = field(default_factory=dict)
 
 
-class Refused(Exception):  # noqa: N818 - it becomes a UsageError that names the node
+class Refused(Exception):
     """A call without a form; the text says why."""
 
 

@@ -57,7 +57,7 @@ def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Decompose a program into functional core operators, as consumers do."""
     with quiet(), asking(program, without_specializing):
-        return torch.export.ExportedProgram.run_decompositions(program)  # type: ignore[no-any-return]
+        return torch.export.ExportedProgram.run_decompositions(program)
 
 
 @contextlib.contextmanager

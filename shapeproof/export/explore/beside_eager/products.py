@@ -65,7 +65,7 @@ class _Products:
         """
         operands = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
         if not (_multiplies(func) and all(map(holds_floats, operands))):
-            return func(*args, **kwargs)  # type: ignore[no-any-return]
+            return func(*args, **kwargs)
         call = func, modes(), precision(), *map(_told, args), *((name, _told(each)) for name, each in kwargs.items())
         for each in self.made.get(call, ()):
             if all(map(_equal, each.operands, operands)):
@@ -73,7 +73,7 @@ class _Products:
         result = func(*args, **kwargs)
         if sum(math.prod(sizes) for sizes in multiplied(func, args, result)) >= PRODUCT_WORK:
             self._keep(call, operands, result)
-        return result  # type: ignore[no-any-return]
+        return result
 
     def _keep(self, call: Hashable, operands: Sequence[torch.Tensor], result: torch.Tensor) -> None:
         elements = sum(each.numel() for each in (*operands, result) if not is_copied_when_written(each))

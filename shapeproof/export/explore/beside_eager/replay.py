@@ -379,7 +379,7 @@ def map_integers(
     def visit(leaf: torch.Tensor) -> torch.Tensor:
         return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)
 
-    return map_tensors((args, kwargs), visit)  # type: ignore[no-any-return]
+    return map_tensors((args, kwargs), visit)
 
 
 _FAINT = 2.0**-40

@@ -36,7 +36,7 @@ _MOVES = frozenset(
 """Operators that are run on the elements' numbers."""
 
 
-class _Unknown(Exception):  # noqa: N818 - it never leaves this file
+class _Unknown(Exception):
     """The elements of a tensor are not moved elements of parameters."""
 
 
@@ -89,7 +89,7 @@ class Moved:
             raise _Unknown
         if known_of(node.target).resizes_image:
             self._keeps_its_size(node)
-            return self._argument(node.args[0])  # type: ignore[no-any-return]
+            return self._argument(node.args[0])
         moved: torch.Tensor
         if self._is_in_order(node):
             moved = self._argument(node.args[0]).reshape(self._argument([*self._side.value(node).shape]))

@@ -205,7 +205,7 @@ def rebuild_inputs(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the same structure with other leaves; `values` in the order of the flat inputs of (args, kwargs)."""
     _, spec = pytree.tree_flatten((args, kwargs))
-    return pytree.tree_unflatten(list(values.values()), spec)  # type: ignore[no-any-return]
+    return pytree.tree_unflatten(list(values.values()), spec)
 
 
 def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -311,7 +311,7 @@ def _node_of(beside: SymNode, number: Any) -> SymNode:
 
 def _environment(node: SymNode) -> ExactShapeEnv:
     environment: Any = node.shape_env
-    return environment  # type: ignore[no-any-return]
+    return environment
 
 
 def _demanded(node: SymNode) -> AbstractContextManager[None]:

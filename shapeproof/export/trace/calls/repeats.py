@@ -112,7 +112,7 @@ class Repeats:
         made = functools.partial(self._fresh, like.sizes, like.strides, like.dtype, like.device)
         if not like.differentiable:
             return made()
-        return _Differentiable.apply(made, self._env.trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
+        return _Differentiable.apply(made, self._env.trial, *operands)  # type: ignore[no-untyped-call]
 
     def note(self, key: Hashable, operands: Sequence[torch.Tensor], result: Any) -> None:
         """Note the result of a call that left no open decision and added no fact."""
