@@ -12,6 +12,7 @@ import functools
 import importlib.util
 import json
 import lzma
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def _build_of(path: Path) -> Callable[[], Any]:
         if spec is None or spec.loader is None:
             raise ImportError(str(path))
         module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module  # torch._dynamo imports the module of a function by its name
         spec.loader.exec_module(module)
         return module.build()
 
