@@ -24,13 +24,18 @@ def kept():
     return {name: line for path in FILES.values() for name, line in read_lines(path.read_bytes()).items()}
 
 
-def halves(low):
-    return check(lambda x: x.view(2, -1), (torch.ones(4),), dynamic_shapes=({0: 2 * Dim("k", min=low, max=8)},))
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return x.view(2, -1)
+
+
+def halved(size):
+    return check(Halves(), (torch.ones(4),), dynamic_shapes=({0: size},))
 
 
 @pytest.mark.parametrize("name", ["lines.jsonl", "lines.jsonl.xz"])
 def test_lines_are_read_as_they_were_written(tmp_path, name):
-    lines = [line_of("two", lambda: halves(1)), Line("one", "ended with -11")]
+    lines = [line_of("two", lambda: halved(2 * Dim("k", max=8))), Line("one", "ended with -11")]
     write_lines(tmp_path / name, lines)
     found = read_lines((tmp_path / name).read_bytes())
     assert list(found) == ["one", "two"]
@@ -38,14 +43,13 @@ def test_lines_are_read_as_they_were_written(tmp_path, name):
 
 
 def test_a_line_says_what_the_report_says():
-    report = check(lambda x: x.view(2, -1), (torch.ones(4),), dynamic_shapes=({0: Dim("n", max=8)},))
-    line = Line.of_report("odd", report)
+    line = Line.of_report("odd", halved(Dim("n", max=8)))
     assert (line.status, line.ids, line.witnesses) == ("refuted", ("divides",), ({"x.shape[0]": 1},))
-    assert line.spent["traces"] == 1
+    assert line.spent["traces"] >= 1
 
 
 def test_an_error_is_a_verdict():
-    assert line_of("none", lambda: check(1)).status == "UsageError"
+    assert line_of("none", lambda: check(Halves(), (1, 2))).status == "UsageError"
 
 
 def test_a_verdict_that_changes_is_said_and_a_cost_is_not():
