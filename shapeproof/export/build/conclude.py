@@ -77,7 +77,7 @@ def conclude(
     if not refuted and traced is not None and f.FALSE not in enforced:
         notes += [trust_note(name, compared, name in found.checked) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, inputs.budget))
-        unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
+        unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.cell.answers])
         diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
         # Law: in the declared domain, a returned program does what eager does, or refuses the input.
         if not unasserted and set(lacking) <= set(declared):
@@ -124,7 +124,8 @@ NO_PROGRAM = "no program is given out: what is undecided cannot be refused at ru
 
 def _proved_where(undecided: Sequence[Finding], domain: Facts) -> list[Formula]:
     """Return formulas that exclude the sizes of undecided findings without run-time answers; FALSE if sizes cannot."""
-    told = [f.FALSE if each.outside is f.TRUE else each.outside for each in undecided if not each.answers]
+    cells = [each.cell for each in undecided if not each.cell.answers]
+    told = [f.FALSE if cell.outside is f.TRUE else cell.outside for cell in cells]
     return simplified(told, domain)
 
 

@@ -29,6 +29,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
+    Cell,
     Exploration,
     Finding,
     Impossible,
@@ -149,7 +150,7 @@ class Explorer:
             return False
         asked = (step.decision.formula for step in best.main.trial.steps)
         before = set(itertools.takewhile(lambda formula: formula not in wrong, asked))
-        return any(each.outcome is Outcome.RAISES and each.asked in before for each in best.findings)
+        return any(each.outcome is Outcome.RAISES and each.cell.asked in before for each in best.findings)
 
     def _again(self, domain: Facts, oblivious: frozenset[Formula]) -> Exploration | None:
         """Explore on torch's general path; None if that rejects the model, the example or (splitting) its point."""
@@ -205,7 +206,7 @@ class Explorer:
             return
         known_of_data = found.known_of_data(step.decision)
         if known_of_data is not None:
-            found.add(replace(known_of_data, outside=outside))
+            found.add(replace(known_of_data, cell=replace(known_of_data.cell, outside=outside)))
             return
         whole = narrowing_to(step.decision, outside, found, self._inputs)
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
@@ -257,7 +258,7 @@ class Explorer:
         self, finding: Finding, step: Step, cell: Facts, outside: Formula, found: Exploration
     ) -> bool:
         """Narrow an inferred cell to where the sizes that the program notes are right, and settle that part."""
-        right = finding.noted_where
+        right = finding.cell.noted_where
         if finding.outcome is not Outcome.UNDECIDED or not right.symbols <= self._attempts.sizes.declared:
             return False
         part = cell.assuming(right)
@@ -293,8 +294,8 @@ class Explorer:
             reason = (
                 "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
             )
-            answers = self._cut.answers(cell, found.main.trial)
-            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, outside=outside, answers=answers))
+            told = Cell(outside=outside, answers=self._cut.answers(cell, found.main.trial))
+            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, told))
             return
         same_where: Formula = f.FALSE
         finding = None
@@ -322,14 +323,15 @@ class Explorer:
         if narrowing is not None:
             found.narrowings.append(narrowing)
             return
-        asked = replace(finding, asked=step.decision.formula, outside=outside)
-        finding = attributed(asked, found.main.trial)
-        if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
-            finding = replace(finding, same_where=same_where)
+        about = replace(finding.cell, asked=step.decision.formula, outside=outside)
+        finding = attributed(replace(finding, cell=about), found.main.trial)
+        wider = f.disjunction(step.decision.taken, same_where)
+        if finding.decision is step.decision and wider is not step.decision.taken and sayable(wider):
+            finding = replace(finding, joint=wider)
         if closely or not finding.is_about_another(step.decision):
             found.add(finding)
             return
-        found.add(replace(finding, outside=f.disjunction(outside, finding.requirement)))
+        found.add(replace(finding, cell=replace(about, outside=f.disjunction(outside, finding.requirement))))
         cell.learn(finding.requirement)
         self._settle_cell(step, cell, found)
 
@@ -377,7 +379,9 @@ class _Cutter:
         own = traced is main
         answers = tuple(self.data_answers(main.trial)) if own else self.answers(cell, main.trial)
         outside = f.TRUE if own else self.outside(cell, found)
-        return Finding(Outcome.UNDECIDED, decision, None, reason, outside=outside, unbounded=True, answers=answers)
+        return Finding(
+            Outcome.UNDECIDED, decision, None, reason, Cell(outside=outside, answers=answers, unbounded=True)
+        )
 
     def cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
         """Return what the trace leaves out, cut along the decisions that imply the others.

@@ -33,46 +33,51 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A cell of the domain that the program does not serve, or is not known to serve.
+class Cell:
+    """The part of the domain that a finding is about.
 
-    Formulas: `requirement` is what the cause asks of sizes, `outside` holds outside the region of the finding, and
-    `asked` is the question whose other answer leads into it.
+    Attributes:
+        asked: the question whose other answer leads into it.
+        outside: a formula that holds for every declared input outside it.
+        answers: answers about data: no input in it gives the program all of them. Empty if sizes tell it.
+        unbounded: True if its extent is unknown.
+        noted_where: a formula where the sizes that the program notes are right; the rest may be all that differs.
     """
+
+    asked: Formula = f.TRUE
+    outside: Formula = f.TRUE
+    answers: tuple[Formula, ...] = ()
+    unbounded: bool = False
+    noted_where: Formula = f.FALSE
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cell of the domain that the program does not serve, or is not known to serve."""
 
     outcome: Outcome
     decision: Decision
+    """The question that explains best why the cell is not served."""
     witness: Point | None
     text: str
-    asked: Formula = f.TRUE
-    """The question whose other answer leads here; `decision` explains that answer best."""
-    outside: Formula = f.TRUE
-    """A formula that holds for every declared input outside the region of the finding."""
-    unbounded: bool = False
-    """True if the extent of that region is unknown."""
-    same_where: Formula = f.FALSE
-    """A formula where the program is the same although the decision goes the other way."""
-    answers: tuple[Formula, ...] = ()
-    """Answers about data: no input in the region gives the program all of them. Empty if sizes tell the region."""
+    cell: Cell = Cell()
+    joint: Formula | None = None
+    """The whole requirement of the cause, if it is not that of the decision."""
     partly: bool = False
     """True if eager accepts some of the sizes that violate the requirement."""
-    joint: Formula | None = None
-    """The whole requirement of the cause, if it is more than the decision."""
-    noted_where: Formula = f.FALSE
-    """A formula where the sizes that the program notes are right; the rest of the region may be all that differs."""
     by_model: bool = False
     """True if the model's own `raise` or `assert` raises there."""
 
     @property
     def may_be_another(self) -> bool:
         """True if another program might serve the region: eager may accept it, and sizes distinguish it."""
-        sizes_tell = self.outside is not f.TRUE and not self.answers
+        sizes_tell = self.cell.outside is not f.TRUE and not self.cell.answers
         return self.outcome in {Outcome.DIFFERS, Outcome.UNDECIDED} and sizes_tell
 
     @property
     def requirement(self) -> Formula:
         """Return what this decision requires of the sizes that the program serves."""
-        return f.disjunction(self.decision.taken, self.same_where) if self.joint is None else self.joint
+        return self.decision.taken if self.joint is None else self.joint
 
     def is_about_another(self, decision: Decision) -> bool:
         """True if the cell is known to fail only where another question gets the other answer; the rest may be served.
@@ -184,10 +189,11 @@ class Exploration:
         Keep one finding per cause if findings are about data.
         """
         for index, known in enumerate(self.findings):
-            if known.requirement is finding.requirement and bool(known.answers) == bool(finding.answers):
+            if known.requirement is finding.requirement and bool(known.cell.answers) == bool(finding.cell.answers):
                 worst = min(known, finding, key=_rank)
-                outside = f.conjunction(known.outside, finding.outside)
-                self.findings[index] = replace(worst, outside=outside, answers=known.answers + finding.answers)
+                outside = f.conjunction(known.cell.outside, finding.cell.outside)
+                cell = replace(worst.cell, outside=outside, answers=known.cell.answers + finding.cell.answers)
+                self.findings[index] = replace(worst, cell=cell)
                 return
         if finding.outcome is not Outcome.DATA or not self._joined(finding.decision):
             self.findings.append(finding)
@@ -231,7 +237,7 @@ class Exploration:
 
     def serves(self, point: Mapping[str, int]) -> bool:
         """True if no finding concerns a point. A program on torch's general path may not serve its traced point."""
-        return all(holds_at(finding.outside, point) for finding in self.findings)
+        return all(holds_at(finding.cell.outside, point) for finding in self.findings)
 
     def seen_to_differ(self, decision: Decision) -> Mapping[str, int] | None:
         """Return sizes that a question's other answer led to and at which the program differed from eager, or None."""
@@ -239,7 +245,7 @@ class Exploration:
             witness = finding.witness
             if (
                 finding.outcome is Outcome.DIFFERS
-                and finding.asked is decision.formula
+                and finding.cell.asked is decision.formula
                 and witness is not None
                 and decision.formula.symbols <= witness.keys()
                 and not holds_at(decision.taken, witness)
@@ -249,7 +255,7 @@ class Exploration:
 
     def wrong_guesses(self) -> frozenset[Formula]:
         """Return questions that the program answered against torch's fallback, where its answer fails in the domain."""
-        asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
+        asked = {finding.cell.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
         return frozenset(
             step.decision.formula for step in self.main.trial.steps if step.overrules and step.decision.formula in asked
         )
@@ -279,9 +285,9 @@ def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
 
 def served_part(found: Exploration, domain: Facts) -> Facts | None:
     """Return the part that a program serves by its sizes; None if a finding refutes the program or only data decide."""
-    if any(finding.outcome is not Outcome.UNDECIDED or finding.answers for finding in found.findings):
+    if any(finding.outcome is not Outcome.UNDECIDED or finding.cell.answers for finding in found.findings):
         return None
-    return narrowed(domain, found.narrowings).assuming(*(finding.outside for finding in found.findings))
+    return narrowed(domain, found.narrowings).assuming(*(finding.cell.outside for finding in found.findings))
 
 
 def attributed(finding: Finding, trial: Trial) -> Finding:

@@ -16,7 +16,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import Form, module_of
 from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.metadata import Difference
-from shapeproof.export.explore.findings import Exploration, Finding, Outcome, Traced
+from shapeproof.export.explore.findings import Cell, Exploration, Finding, Outcome, Traced
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import SCOUT_ELEMENTS, SMALL_POINTS
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
@@ -170,7 +170,7 @@ class Judge:
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
         seen = self._smallest_replayed(step, there.trial.region, self._telling(there), forms)
         point = self._attempts.sizes.of(there.trial.point)
-        return seen or Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)
+        return seen or Finding(outcome, step.decision, point, difference.text, Cell(noted_where=difference.unless))
 
     def _telling(self, there: Traced) -> Iterator[Point]:
         """Yield the smallest sizes at which each tensor that a trace returns has elements, then those of the trace."""

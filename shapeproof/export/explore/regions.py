@@ -71,11 +71,13 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
     left = domain.fork()
     while True:
         others = [finding for finding in found.findings if finding.may_be_another]
-        opened = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED and finding.answers]
+        opened = [
+            finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED and finding.cell.answers
+        ]
         done.findings = [each for each in found.findings if each not in others and each not in opened]
         done.trial = found.main.trial
         done.opened += [(finding, done.trial) for finding in opened]
-        served = f.conjunction(*(finding.outside for finding in others))
+        served = f.conjunction(*(finding.cell.outside for finding in others))
         found.findings = opened
         # Simplified, because later regions contain these formulas: otherwise texts double with each region.
         holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain))

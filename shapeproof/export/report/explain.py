@@ -84,7 +84,7 @@ def diagnose_cause(
 def _lost(given: Sequence[Point], findings: Sequence[Finding]) -> Point | None:
     """Return the smallest given input in a part of the domain that findings call unserved."""
     about_sizes = (finding for finding in findings if finding.outcome is not Outcome.DATA)
-    required = [formula for finding in about_sizes for formula in (finding.requirement, finding.outside)]
+    required = [formula for finding in about_sizes for formula in (finding.requirement, finding.cell.outside)]
     lost = [point for point in given if not all(holds_at(formula, point) for formula in required)]
     return min(lost, key=lambda point: (max(point.values()), sum(point.values())), default=None)
 

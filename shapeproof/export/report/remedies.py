@@ -36,11 +36,11 @@ def remedies(
 
     None if no declarations are proved to suffice.
     """
-    if any(finding.outcome is Outcome.DATA or finding.unbounded for finding in found.findings):
+    if any(finding.outcome is Outcome.DATA or finding.cell.unbounded for finding in found.findings):
         return None
     required = [
         *(narrowing.requirement for narrowing in found.narrowings),
-        *(finding.outside for finding in found.findings),
+        *(finding.cell.outside for finding in found.findings),
         *bounds,
     ]
     return _sufficient(required, anchors_of(found, inputs), inputs, simple=simple)

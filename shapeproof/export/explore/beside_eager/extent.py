@@ -82,14 +82,14 @@ class Extent:
     def _of_differing(self, finding: Finding) -> Finding:
         """Name the region that the program serves, which may be larger than the decision says, in few words."""
         required = f.conjunction(defined(finding.requirement), finding.requirement)
-        alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.outside))
+        alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.cell.outside))
         more = f.conjunction(joint, f.negate(alone))
         told = joint is not alone and sayable(joint)
         wider = told and self._everywhere(self._alone(finding, more), self._is_served)
         whole = joint if wider else alone
         if whole is not finding.requirement and sayable(whole):
             finding = replace(finding, joint=whole)
-        return self._first(finding, self._difference, f.disjunction(required, finding.outside))
+        return self._first(finding, self._difference, f.disjunction(required, finding.cell.outside))
 
     def _simple(self, formula: Formula) -> Formula:
         return f.conjunction(*simplified([formula], self.domain))
@@ -137,7 +137,7 @@ class Extent:
         First: the requirement holds, or the sizes lie outside the finding's region. Then: the sizes leave the failing
         path.
         """
-        yield f.disjunction(finding.requirement, finding.outside)
+        yield f.disjunction(finding.requirement, finding.cell.outside)
         if finding.witness is not None and self._spend(TRACE_RUNS):
             left = self.leaving(finding.witness)
             if left is not None:

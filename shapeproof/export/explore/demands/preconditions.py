@@ -28,7 +28,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import raises_whatever_the_data
 from shapeproof.export.explore.demands.graph_demands import requirements
-from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
+from shapeproof.export.explore.findings import Cell, Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.explore.inferred.narrowing import narrowing_for
 from shapeproof.export.explore.points import failing_point
 from shapeproof.export.graph import nodes
@@ -109,7 +109,7 @@ class _BesideEager:
             return None
         narrowing = narrowing_for(required, self.found, self.eager.inputs)
         text = sentence.format(failure)
-        return narrowing or Finding(Outcome.RAISES, required, point, text, outside=required.formula)
+        return narrowing or Finding(Outcome.RAISES, required, point, text, Cell(outside=required.formula))
 
     def _of_sizes(self, formula: Formula, domain: Facts) -> list[Formula]:
         """Return what a requirement says about declared sizes.
