@@ -263,32 +263,7 @@ def filled(rng):
     return made(rng, shape(rng), KINDS), size, {"dtype": rng.choice((None, *KINDS))}
 
 
-def attention(rng):
-    batch, heads, length, other, width = (rng.choice((1, 1, 2, 3, rng.choice((0, 2)))) for _ in range(5))
-    dtype = (rng.choice((*FLOATS, torch.bfloat16, torch.float16)),)
-
-    def laid(*sizes):
-        x = made(rng, nearly(rng, sizes) if rng.random() < 0.2 else sizes, dtype)
-        if x.dim() == 4 and rng.random() < 0.6:  # heads inside, and perhaps with a gap after each row
-            rows = x.transpose(1, 2)
-            x = torch.cat([rows] * rng.choice((1, 1, 3)), 2)[:, :, : rows.shape[2]].transpose(1, 2)
-        elif x.dim() == 4 and rng.random() < 0.5:  # the dims before the last in any order in memory
-            order = [*rng.sample(range(3), 3), 3]
-            x = x.permute(order).contiguous().permute([order.index(dim) for dim in range(4)])
-        return x
-
-    operands = laid(batch, heads, length, width), laid(batch, heads, other, width), laid(batch, heads, other, width)
-    sizes = [rng.choice((1, size)) for size in (batch, heads)] + [
-        rng.choice((length, length, 1)),
-        rng.choice((other, other, 1)),
-    ]
-    mask = made(rng, sizes[rng.choice((0, 0, 2)) :], rng.choice(((torch.bool,), dtype, dtype, KINDS)))
-    how = {"scale": rng.choice((None, 0.5)), "is_causal": rng.random() < 0.2}
-    return *operands, rng.choice((None, mask, mask)), how
-
-
 ARGUMENTS = {
-    ATEN.scaled_dot_product_attention.default: attention,
     ATEN.to.dtype: to_dtype,
     ATEN.to.device: to_device,
     ATEN.to.dtype_layout: to_layout,

@@ -18,7 +18,7 @@ from shapeproof.export.ops.shapes.shape_functions import result_like
 from shapeproof.export.ops.table import OPERATORS, known_of
 from shapeproof.export.trace.calls.repeats import Repeats
 from tests.agreement import agree
-from tests.export.shape_samples import ARGUMENTS, ATEN, attention, made, shape
+from tests.export.shape_samples import ARGUMENTS, ATEN, made, shape
 from tests.thoroughness import examples
 
 CONCRETE = Sizes(constant, lambda formula: formula.constant is True)
@@ -187,15 +187,3 @@ def test_an_elementwise_operator_lies_as_its_operand_in_every_order_of_dims():
             result = rng.choice(ELEMENTWISE)(x)
             assert (result.shape, lies(result), result.dtype) == (x.shape, lies(x), x.dtype)
     assert kept > examples(2000) // 100
-
-
-def test_fused_attention_lies_the_same_with_gradients():
-    rng, spoken, func = random.Random(0), 0, ATEN.scaled_dot_product_attention.default
-    for _ in range(examples(300)):
-        *args, how = attention(rng)
-        args[:3] = [each.requires_grad_() for each in args[:3]]
-        found = known_result(func, args, **how)
-        if found is not None:
-            spoken += 1
-            assert lies(func(*args, **how)) == lies(lying(found)), args
-    assert spoken > examples(300) // 30

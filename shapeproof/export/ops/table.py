@@ -23,7 +23,6 @@ from shapeproof.export.ops import value_ranges as values
 from shapeproof.export.ops.call import Call, Shape, Span
 from shapeproof.export.ops.shapes import dtypes
 from shapeproof.export.ops.shapes import shape_functions as shapes
-from shapeproof.export.ops.shapes.attention import attention
 from shapeproof.export.ops.shapes.dtypes import of_floats
 from shapeproof.export.ops.shapes.shape_functions import Layout, Order, ShapeFunction
 
@@ -354,9 +353,6 @@ _MODULES: Mapping[str, Operator] = {
     **_each("cudnn_batch_norm miopen_batch_norm", statistics="training"),
     **_each("_batch_norm_with_update.default _native_batch_norm_legit.default", least_rank=2),
     "instance_norm.default": Operator(statistics="use_input_stats"),
-    "scaled_dot_product_attention.default": Operator(
-        shape=ShapeFunction(attention, of_floats("query", "key", "value"), Layout.QUERY)
-    ),
     "_scaled_dot_product_flash_attention_for_cpu.default": Operator(divides_by=(1, 2)),
     "_scaled_dot_product_flash_attention_for_cpu_backward.default": Operator(divides_by=(1, 2)),
     **_each("native_batch_norm_backward batch_norm_backward _adaptive_avg_pool2d_backward", divides_by=None),

@@ -1,6 +1,5 @@
 """What is known of operators' results without a run.
 
 shape_functions.py   their sizes, where the operands are contiguous, row by row
-attention.py         the sizes of fused attention
 dtypes.py            their dtypes
 """

@@ -20,7 +20,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, modulo
-from shapeproof.export.ops.layouts import Size, Sizes, lies_in_some_order, lies_row_by_row
+from shapeproof.export.ops.layouts import Size, Sizes, lies_row_by_row
 from shapeproof.export.ops.shapes.dtypes import KNOWN, WHOLE, DtypeRule, Named, is_real
 
 Shape = tuple[Size, ...]
@@ -44,7 +44,6 @@ class Layout(Enum):
     ONE = "one of them"
     NONE = "none"
     MADE = "there are no operands"
-    QUERY = "the first one in any order, or its second dim lies inside its third one, as heads do: so does the result"
     IMAGE = "the only one, or its channels are last, and so are the result's"
 
 
@@ -76,8 +75,7 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     if (not operands) is not (rule.layout is Layout.MADE) or not _plain(operands):
         return None
     last = rule.layout is Layout.IMAGE and has_channels_last(operands[0], sizes)
-    inside = rule.layout is Layout.QUERY and has_heads_inside(operands[0], sizes)
-    if not (last or inside or _lie(operands, rule.layout, sizes)):
+    if not (last or _lie(operands, rule.layout, sizes)):
         return None
     floats = {each.dtype for each in operands if each.is_floating_point()}
     if len(floats) > 1 or not floats <= KNOWN:
@@ -86,8 +84,6 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     shape = None if dtype is None else rule.shape(named, sizes)
     if dtype is None or shape is None:
         return None
-    if rule.layout is Layout.QUERY:
-        return shape, dtype, _with_heads_inside(shape) if inside else operands[0].stride()
     return shape, dtype, _with_channels_last(shape) if last else None
 
 
@@ -108,25 +104,9 @@ def _with_channels_last(shape: Sequence[Size]) -> Strides:
     return (channels * height * width, 1, channels * width, channels)
 
 
-def has_heads_inside(x: torch.Tensor, sizes: Sizes) -> bool:
-    """True if the second dim lies inside the third one; between the rows there may be gaps of one size."""
-    if x.dim() != _PLANE + 2:
-        return False
-    _, heads, length, width = map(sizes.read, x.shape)
-    outer, head, row, step = map(sizes.read, x.stride())
-    return step is ONE and head is width and outer is length * row and sizes.at_least(row - heads * width, 0)
-
-
-def _with_heads_inside(shape: Sequence[Size]) -> Strides:
-    _, heads, length, width = shape
-    return (heads * length * width, width, heads * width, 1)
-
-
 def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool:
     if layout in {Layout.NONE, Layout.MADE}:
         return True
-    if layout is Layout.QUERY:
-        return lies_in_some_order(operands[0], sizes.read)
     lie = (lies_row_by_row(each, sizes.read) for each in operands)
     return all(lie) if layout is Layout.ALL else any(lie)
 
