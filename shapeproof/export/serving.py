@@ -22,7 +22,7 @@ from shapeproof.export.against_seen import Beside, lost_kinds
 from shapeproof.export.declare.from_seen import Profile, declare_seen, number_seen, size_terms
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.declare.sources import Sources, declare_sources
-from shapeproof.export.limits import ATTEMPTS
+from shapeproof.export.limits import TRIES
 from shapeproof.export.report.report import Report
 from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
@@ -91,7 +91,7 @@ class _Profiled:
         tries: Iterator[list[Relation]] = ([each] for each in usable)
         if len(usable) > 1:
             tries = itertools.chain(tries, [usable])
-        left = ATTEMPTS
+        left = TRIES
         for chosen in tries:
             if left and self._may_help(chosen, report):
                 left -= 1

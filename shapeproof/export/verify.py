@@ -35,7 +35,7 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, Outcome, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.settling_checks import settled_by_checks
-from shapeproof.export.limits import SMALL_POINTS
+from shapeproof.export.limits import TRIES
 from shapeproof.export.report.explain import (
     contradiction,
     diagnose,
@@ -141,7 +141,7 @@ def _rejected(task: _Task) -> tuple[dict[str, int], Exception] | None:
     """Return where eager raises, and what: for the example, or without one at each of the smallest sizes; else None."""
     inputs = task.inputs
     smallest = ascending(inputs.facts(), sorted(inputs.domain.symbols))
-    points = itertools.islice(smallest, SMALL_POINTS) if inputs.example is None else [inputs.example]
+    points = itertools.islice(smallest, TRIES) if inputs.example is None else [inputs.example]
     runs = [(point, task.eager.error(point)) for point in points]
     raising = [(point, error) for point, error in runs if error is not None]
     return raising[0] if raising and len(raising) == len(runs) else None

@@ -11,7 +11,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.limits import ONE_THREAD_ELEMENTS
+from shapeproof.export.limits import LARGE_ELEMENTS
 from shapeproof.export.shim.process.idle_work import few_threads, only_new_garbage
 
 
@@ -83,7 +83,7 @@ def test_only_the_exporting_thread_is_limited() -> None:
 
 def test_a_large_model_keeps_its_threads() -> None:
     before = torch.get_num_threads()
-    with few_threads(ONE_THREAD_ELEMENTS + 1):
+    with few_threads(LARGE_ELEMENTS + 1):
         assert torch.get_num_threads() == before
 
 

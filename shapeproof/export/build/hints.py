@@ -17,7 +17,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.export.limits import HINT_TRIES
+from shapeproof.export.limits import RUNS
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.traced import env_of, translator_of
 from shapeproof.export.trace.translate import Untranslatable
@@ -54,7 +54,7 @@ def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> 
     """
     here, refused = facts.fork(), set[Formula]()
     here.learn(f.conjunction(*(wish for wish in _large(sizes) if holds(wish, point))))
-    for _ in range(HINT_TRIES):
+    for _ in range(RUNS):
         wish = next((wish for wish in _wishes(sizes, point) if wish not in refused), None)
         if wish is None:
             break

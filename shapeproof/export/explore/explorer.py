@@ -52,7 +52,7 @@ from shapeproof.export.explore.inferred.narrowing import (
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram, as_trace_of
-from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SCOUT_ELEMENTS, TRACE_LIMIT
+from shapeproof.export.limits import CHEAP_ELEMENTS, RETRIES, TRACE_LIMIT, TRIES
 from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.blame import needed, reasons
@@ -131,7 +131,7 @@ class Explorer:
         oblivious = frozenset[Formula]()
         best = self._explore(domain, oblivious)
         checked: set[Formula] = set()
-        for _ in range(OBLIVIOUS_ROUNDS):
+        for _ in range(RETRIES):
             wrong = best.wrong_guesses() - oblivious
             raising = not self._attempts.raising.keys() <= checked
             if not (wrong or raising) or (not raising and self._is_beyond_proof(best, wrong)):
@@ -218,7 +218,7 @@ class Explorer:
         data = self._inputs.domain.about_data(step.decision.formula)
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
         known = functools.cache(lambda: None if data or given or whole else self.judge.of_rejection(step, cell))
-        own = step.decision.of_the_model and not data and self._attempts.made < LOOK_TRACES
+        own = step.decision.of_the_model and not data and self._attempts.made < TRIES
         worth = whole is not None or (own and not self._is_in_vain(cell, found, known))
         self._look_into(step, cell, outside, found, known, closely=given or (worth and not self._splitting))
         whole = whole or raised_bound(step.decision, self._inputs)
@@ -236,7 +236,7 @@ class Explorer:
         if found.main.program is None or not self._looks.are_few(len(found.main.program.graph.nodes)):
             return False
         points = [self._attempts.sizes.smallest(cell), self._attempts.sizes.cheap(cell)]
-        cheap = [each for each in points if each is not None and self._inputs.elements(each) <= SCOUT_ELEMENTS]
+        cheap = [each for each in points if each is not None and self._inputs.elements(each) <= CHEAP_ELEMENTS]
         if len(cheap) == len(points):
             runs = [self.judge.replay(found.forms, each) for each in cheap]
             raising = sum(run.relation is replay.Relation.BOTH_RAISE for run in runs)

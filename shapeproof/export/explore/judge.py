@@ -18,7 +18,7 @@ from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.metadata import Difference
 from shapeproof.export.explore.findings import Cell, Exploration, Finding, Outcome, Traced
 from shapeproof.export.graph import nodes
-from shapeproof.export.limits import SCOUT_ELEMENTS, SMALL_POINTS
+from shapeproof.export.limits import CHEAP_ELEMENTS, TRIES
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
@@ -55,7 +55,7 @@ class Judge:
         A model with one size is not run: no two sizes of it are unequal. A large model is run without data first.
         """
         inputs = self._attempts.inputs
-        if len(self._attempts.sizes.declared) < 2 or inputs.elements(point) > SCOUT_ELEMENTS:
+        if len(self._attempts.sizes.declared) < 2 or inputs.elements(point) > CHEAP_ELEMENTS:
             return False
         if not self._eager.is_quick(point) and self._eager.rejection(point) is None:
             return False
@@ -183,7 +183,7 @@ class Judge:
         self, step: Step, facts: Facts, more: Iterable[Point], forms: Sequence[Form]
     ) -> Finding | None:
         """Return the finding at the first of the smallest points, or else of more points, where results disagree."""
-        smallest_first = itertools.islice(ascending(facts, sorted(self._attempts.sizes.declared)), SMALL_POINTS)
+        smallest_first = itertools.islice(ascending(facts, sorted(self._attempts.sizes.declared)), TRIES)
         points = itertools.chain(map(self._attempts.sizes.of, smallest_first), more)
         found = (self._replayed(step, point, forms) for point in points)
         return next((each for each in found if each is not None), None)

@@ -20,7 +20,7 @@ from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.scout import Scout
 from shapeproof.export.explore.judge import Judge
-from shapeproof.export.limits import CHANCE_ROUNDS
+from shapeproof.export.limits import RETRIES
 from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
@@ -125,7 +125,7 @@ class MainProgram:
         """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
         best = self._attempts.at(domain, point, self._oblivious)
         apart = domain
-        for _ in range(CHANCE_ROUNDS):
+        for _ in range(RETRIES):
             chance = [step.decision.taken for step in best.trial.size_steps if _is_by_chance(step)]
             needed = [each.taken for each in best.trial.decisions if each.kind is Kind.ASSERTED]
             apart = apart.assuming(*needed, *map(f.negate, chance))

@@ -24,16 +24,15 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.graph.work import Work
 from shapeproof.export.limits import (
+    CHEAP_ELEMENTS,
     CORNER_WORK,
-    CORNERS,
     EXTENT_BOX,
     EXTENT_POINTS,
-    KERNEL_ELEMENTS,
     KERNEL_POINTS,
-    LAYOUT_POINTS,
+    LARGE_ELEMENTS,
     REPLAY_ELEMENTS,
     REPLAY_GROWTH,
-    SCOUT_ELEMENTS,
+    RUNS,
     STAND_IN_GROWTH,
 )
 from shapeproof.export.trace.traced import translator_of
@@ -61,9 +60,9 @@ class Sizes:
 
     def cheap(self, facts: Facts) -> Point | None:
         """Return generic sizes at which a run costs little, if there are any."""
-        for more in ((), (f.le(self._inputs.count, SCOUT_ELEMENTS),)):
+        for more in ((), (f.le(self._inputs.count, CHEAP_ELEMENTS),)):
             point = self.generic(facts.assuming(*more))
-            if point is not None and self._inputs.elements(point) <= SCOUT_ELEMENTS:
+            if point is not None and self._inputs.elements(point) <= CHEAP_ELEMENTS:
                 return self.of(point)
         return None
 
@@ -122,7 +121,7 @@ class Fitting:
         """
         alike = {name: domain.reduce(symbol(name)) for name in self.names}
         free = _free(alike)
-        for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), CORNERS):
+        for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), RUNS):
             chosen = dict(zip(free, ends, strict=True))
             corner = self._of_box(chosen, alike, domain) or self._corner(chosen, domain, run)
             if corner is not None:
@@ -279,7 +278,7 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[Found]:
         varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
         several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
         ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)
-        for where in (*itertools.islice(ones, LAYOUT_POINTS), *(f.eq(size, 0) for size in varying)):
+        for where in (*itertools.islice(ones, RUNS), *(f.eq(size, 0) for size in varying)):
             if not where.symbols <= start.keys():
                 continue
             kept = (f.eq(symbol(name), size) for name, size in start.items() if name not in where.symbols)
@@ -302,7 +301,7 @@ def kernel_points(inputs: Inputs, found: Exploration, domain: Facts, weight: int
         (point for point in further if domain.contains(point)),
     )
     seen: list[Point] = []
-    left = KERNEL_ELEMENTS
+    left = LARGE_ELEMENTS
     for point in chosen:
         left -= weight + inputs.elements(point)
         if len(seen) == KERNEL_POINTS or (left < 0 and len(seen) > 1):

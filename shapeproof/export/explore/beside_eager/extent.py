@@ -23,7 +23,7 @@ from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting, spread
-from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, SMALL_POINTS, TRACE_RUNS
+from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, TRACE_RUNS, TRIES
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending, grant
@@ -115,7 +115,7 @@ class Extent:
     def _first(self, finding: Finding, seen: Callable[[Point], str | None], holding: Formula) -> Finding:
         """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold."""
         failing = self._alone(finding, holding.negation)
-        for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), SMALL_POINTS):
+        for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), TRIES):
             if point == finding.witness:
                 break
             text = seen(point)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.graph.work import is_product, multiplied
-from shapeproof.export.limits import PRODUCT_ELEMENTS, PRODUCT_WORK, SCOUT_ELEMENTS
+from shapeproof.export.limits import CHEAP_ELEMENTS, PRODUCT_ELEMENTS, PRODUCT_WORK
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
@@ -34,7 +34,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 def products_shared(mod: torch.nn.Module, inputs: Any) -> AbstractContextManager[Any]:
     """Return a block for all runs of a comparison, in which they share products; it shares none if both are small."""
     given = sum(each.numel() for each in leaves(inputs) if isinstance(each, torch.Tensor))
-    if max(given, elements_held(mod)) <= SCOUT_ELEMENTS:
+    if max(given, elements_held(mod)) <= CHEAP_ELEMENTS:
         return nullcontext()
     return in_place_of_each_call(_Products().run)
 

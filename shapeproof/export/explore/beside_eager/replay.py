@@ -24,7 +24,7 @@ from shapeproof.export.explore.beside_eager.forms import Form, forms_of
 from shapeproof.export.explore.beside_eager.laid_out import has_elements, laid_otherwise
 from shapeproof.export.explore.beside_eager.products import products_shared
 from shapeproof.export.graph.aliasing import observes_aliasing
-from shapeproof.export.limits import INPUT_ELEMENTS, SCOUT_ELEMENTS
+from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_ELEMENTS
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_on_fakes, error_on_meta
@@ -163,14 +163,14 @@ class Eager:
 
     def is_quick(self, point: Mapping[str, int]) -> bool:
         """True if a run at a point reads few elements of the inputs and of the model."""
-        return max(self.inputs.elements(point), elements_held(self.mod)) <= SCOUT_ELEMENTS
+        return max(self.inputs.elements(point), elements_held(self.mod)) <= CHEAP_ELEMENTS
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""
         return None if self._too_large(point) else self.error_on(*self.inputs.at(point, filled=True, seed=seed))
 
     def _too_large(self, point: Mapping[str, int]) -> bool:
-        return point != self.inputs.example and self.inputs.elements(point) > INPUT_ELEMENTS
+        return point != self.inputs.example and self.inputs.elements(point) > LARGE_ELEMENTS
 
     def compare(self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1) -> Replay:
         """Run eager and each form of the program at a point, and return the first disagreement.

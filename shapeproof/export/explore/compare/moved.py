@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapeproof.export.limits import MOVED_ELEMENTS
+from shapeproof.export.limits import CHEAP_ELEMENTS
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import kind
 
@@ -66,7 +66,7 @@ class Moved:
         for spec in program.graph_signature.input_specs:
             value = program.state_dict.get(spec.target, program.constants.get(spec.target))
             if isinstance(value, torch.Tensor):
-                if value.numel() <= MOVED_ELEMENTS and _is_plain(value):
+                if value.numel() <= CHEAP_ELEMENTS and _is_plain(value):
                     found[spec.arg.name] = torch.arange(begin, begin + value.numel()).reshape(value.shape)
                 begin += value.numel()
         return found
@@ -98,7 +98,7 @@ class Moved:
             moved = node.target(*args, **kwargs)
         else:
             raise _Unknown
-        if moved.numel() > MOVED_ELEMENTS:
+        if moved.numel() > CHEAP_ELEMENTS:
             raise _Unknown
         return moved
 

@@ -27,7 +27,7 @@ from shapeproof.export.explore.beside_eager.kernels import Known, Walk
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, SharedFailure
 from shapeproof.export.graph import nodes
-from shapeproof.export.limits import DRAWS
+from shapeproof.export.limits import TRIES
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, users_variables
 from shapeproof.export.trace.traced import translator_of
@@ -91,7 +91,7 @@ def _made_up(inputs: Inputs, point: Mapping[str, int]) -> Iterator[tuple[tuple[A
     """Yield inputs with the sizes of a point: filled with one value, then random."""
     for value in _FILLS:
         yield map_tensors(inputs.at(point, filled=True), functools.partial(_filled, value))
-    for seed in range(DRAWS):
+    for seed in range(TRIES):
         drawn = torch.Generator(device="cpu").manual_seed(seed)
         yield map_tensors(inputs.at(point, filled=True), functools.partial(_drawn, drawn))
 

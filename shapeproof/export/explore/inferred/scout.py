@@ -19,7 +19,7 @@ from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.narrowing import asked_for, equal_in_example
-from shapeproof.export.limits import LOOK_LIMIT, LOOK_NODES, SCOUT_ELEMENTS, TIED_SIZES
+from shapeproof.export.limits import CHEAP_ELEMENTS, LOOK_NODES, RUNS, TIED_SIZES
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.facts import Facts
 
@@ -54,7 +54,7 @@ class Scout:
 
     def look(self, domain: Facts, example: Point) -> Scouted | None:
         """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
-        if not self.eager.inputs.domain.of_role(Role.INFERRED) or self._runs_in(domain, SCOUT_ELEMENTS):
+        if not self.eager.inputs.domain.of_role(Role.INFERRED) or self._runs_in(domain, CHEAP_ELEMENTS):
             return None
         traced = self.attempts.once(domain, example)
         if traced.program is None:
@@ -133,7 +133,7 @@ class Looks:
 
     def are_few(self, nodes: int) -> bool:
         """True if a program with this many nodes is too large to look wherever a look may help."""
-        return self._affordable(nodes) < LOOK_LIMIT
+        return self._affordable(nodes) < RUNS
 
     def _affordable(self, nodes: int) -> int:
-        return min(LOOK_LIMIT, max(1, LOOK_NODES // nodes))
+        return min(RUNS, max(1, LOOK_NODES // nodes))

@@ -22,7 +22,7 @@ from torch._dynamo.convert_frame import output_codes
 from torch._dynamo.eval_frame import cached_backends
 from torch._dynamo.utils import get_metrics_context, orig_code_map
 
-from shapeproof.export.limits import ONE_THREAD_ELEMENTS
+from shapeproof.export.limits import LARGE_ELEMENTS
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def few_threads(elements: int) -> Iterator[None]:
     ...     torch.get_num_threads()
     1
     """
-    if elements > ONE_THREAD_ELEMENTS:
+    if elements > LARGE_ELEMENTS:
         yield
         return
     with _pools().limit(limits=1, user_api="openmp"):

@@ -39,7 +39,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
-from shapeproof.export.limits import RERUNS
+from shapeproof.export.limits import RUNS
 from shapeproof.export.ops.layouts import Sizes, same_layout, same_shape, sharing
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.records import Step
@@ -127,7 +127,7 @@ def _is_check(step: Step) -> bool:
 def _harmless(trial: Trial, cell: Facts, call: Call) -> bool:
     """True if the operator returns the same in a whole cell: run it at a point, then in the parts left out."""
     cells = [cell]
-    for _ in range(RERUNS):
+    for _ in range(RUNS):
         if not cells:
             return True
         rest = _left_out(trial, cells.pop(), call)
