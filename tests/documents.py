@@ -15,6 +15,7 @@ import sys
 import types
 from dataclasses import dataclass
 
+import shapeproof
 from shapeproof.ci.pages import pages
 
 NO_RUN = "<!-- no-run -->"
@@ -100,8 +101,8 @@ def run(page: str, filename: str) -> None:
         del sys.modules["page"]
 
 
-def without_pages(text):
-    """A log with the pages of diagnostics left out: they are frozen where they are."""
+def without_pages_and_version(text):
+    """A log with the pages of diagnostics and the version left out: each is written in one place."""
     for name, page in pages().items():
         text = text.replace(json.dumps(page), f'"the page of {name}"')
-    return text
+    return text.replace(f'"{shapeproof.__version__}"', '"the version"')

@@ -25,7 +25,7 @@ def test_examples_run(page, monkeypatch):
     run((ROOT / page).read_text(encoding="utf-8"), page)
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "changelog.d/README.md"])
 def test_links_lead_somewhere(page):
     path = ROOT / page
     broken = [link for link in LINK.findall(path.read_text(encoding="utf-8")) if not (path.parent / link).exists()]

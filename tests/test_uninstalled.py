@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import shapeproof
@@ -37,11 +36,6 @@ seen.add((torch.ones(3),))
 seen.save(folder + "/seen.json")
 print(load_report(folder + "/report.json").status)
 """
-
-
-def test_the_version_is_that_of_the_project():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == shapeproof.__version__
 
 
 def test_no_module_asks_for_installed_metadata_of_the_package(tmp_path):

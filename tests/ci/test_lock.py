@@ -23,7 +23,7 @@ from shapeproof.contract import Contract
 from shapeproof.contract.inputs import TensorInput
 from shapeproof.contract.structure import Structure
 from shapeproof.files import write_whole
-from tests.documents import without_pages
+from tests.documents import without_pages_and_version
 
 SPEC = """\
 [dims.n]
@@ -271,7 +271,7 @@ def test_each_form_of_a_comparison(tmp_path, monkeypatch, golden, form):
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     (tmp_path / "shapeproof.toml").write_text(SPEC, encoding="utf-8")
     text = render_diff(COMPARED, ["new"], form)
-    golden.check(f"ci/diff.{form}.txt", without_pages(text))
+    golden.check(f"ci/diff.{form}.txt", without_pages_and_version(text))
 
 
 def test_a_comparison_is_read_by_others():

@@ -16,7 +16,7 @@ from shapeproof.ci.pages import pages
 from shapeproof.ci.render import Format, render
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export.report.render import page_command
-from tests.documents import without_pages
+from tests.documents import without_pages_and_version
 
 MODEL = """\
 import torch
@@ -65,7 +65,7 @@ def outcomes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", Format)
 def test_each_form_as_text(outcomes, golden, tmp_path, form):
     text = render(outcomes, form).replace(str(tmp_path), "/project")
-    golden.check(f"ci/check.{form}.txt", without_pages(text))
+    golden.check(f"ci/check.{form}.txt", without_pages_and_version(text))
 
 
 def test_what_was_not_run_is_told_and_is_no_failure(outcomes, tmp_path):

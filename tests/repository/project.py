@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
-HOME = "https://github.com/shapeproof/shapeproof"
+HOME = PROJECT["urls"]["Repository"]
 
 
 def supported_pythons():
