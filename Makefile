@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow test-on lint cases ledger ledger-diff bench bench-publish bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff bench bench-publish bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -30,6 +30,7 @@ help:
 	@echo "make test-thorough the other parameters, and all examples of the laws"
 	@echo "make test-slow     the slow tests: what is compiled, long laws, large models"
 	@echo "                   these three, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"
+	@echo "make test-docs     every example of every page and docstring"
 	@echo "make test-on       the tests of what reads and rewrites Python code, on another one: PYTHON=3.13, or a path to it"
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
@@ -82,6 +83,9 @@ test-thorough: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	$(RUN) -m pytest -m slow $(IN_PARALLEL)
+
+test-docs: $(VENV)/.test
+	$(RUN) -m pytest tests/test_docs.py tests/test_docstrings.py tests/test_sessions.py $(IN_PARALLEL)
 
 # The rest of the suite depends on Python less than on torch. The other Python gets an environment of its own.
 READ_CODE := assembling canaries_flow caught conversions data_checks flex_attention handlers hostile_objects in_place \
