@@ -88,10 +88,11 @@ test-docs: $(VENV)/.test
 	$(RUN) -m pytest tests/test_docs.py tests/test_docstrings.py tests/test_sessions.py $(IN_PARALLEL)
 
 # The rest of the suite depends on Python less than on torch. The other Python gets an environment of its own.
-READ_CODE := assembling canaries_flow caught conversions data_checks flex_attention handlers hostile_objects in_place \
-	parting rejoining rewriting rewritten said_texts sizes_in_containers text users_functions whether_traced
+READ_CODE := trace/python source/test_caught.py source/test_handlers.py source/test_said_texts.py report/test_text.py \
+	trace/calls/test_in_place.py trace/checks/test_data_checks.py trace/test_flex_attention.py ops/test_rewritten.py \
+	shim/canaries/test_canaries_flow.py
 test-on:
-	bash tests/on_python.sh $(PYTHON) $(READ_CODE:%=tests/export/test_%.py)
+	bash tests/on_python.sh $(PYTHON) $(READ_CODE:%=tests/export/%)
 
 lint: $(VENV)/.lint
 	$(RUN) -m ruff check .

@@ -173,6 +173,18 @@ def test_the_list_of_long_files_is_not_stale():
     assert all((ROOT / name).exists() for name in LONG_FILES)
 
 
+def test_no_room_of_the_tests_of_export_has_more_files_than_a_person_can_hold_in_their_head():
+    folders = {path.parent for path in (ROOT / "tests" / "export").rglob("*.py")}
+    counts = {str(folder.relative_to(ROOT)): len(list(folder.glob("test_*.py"))) for folder in folders}
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_the_tests_of_export_stand_in_rooms_that_export_has():
+    rooms = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / "export").rglob("test_*.py")}
+    extra = {str(room) for room in rooms if not (PACKAGE / room / "__init__.py").is_file()}
+    assert extra == {"export/shim/canaries"}
+
+
 def room_folders():
     """Every folder of the package, with its modules."""
     for init in sorted(PACKAGE.rglob("__init__.py")):

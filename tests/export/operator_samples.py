@@ -6,7 +6,7 @@ import torch
 from hypothesis import strategies as st
 
 from tests.export.calls import WHOLE, flags, small, tensors, with_dim
-from tests.export.test_shape_functions import ARGUMENTS as SHAPED
+from tests.export.ops.test_shape_functions import ARGUMENTS as SHAPED
 
 whole = tensors(dtypes=WHOLE)
 scalars = st.integers(-4, 300) | st.sampled_from((2**31, -(2**40)))

@@ -91,6 +91,11 @@ def test_every_target_is_explained_and_every_explained_one_there():
     assert all(re.search(rf"(?m)^{target}:", MAKEFILE) for target in TARGETS)
 
 
+def test_the_tests_for_another_python_are_there():
+    listed = re.search(r"(?m)^READ_CODE := ((?:.*\\\n)*.*)$", MAKEFILE)[1].replace("\\\n", " ").split()
+    assert [name for name in listed if not (ROOT / "tests" / "export" / name).exists()] == []
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_a_form_asks_for_a_program_and_for_versions(name):
     form = FORMS[name]

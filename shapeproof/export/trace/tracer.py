@@ -1,6 +1,6 @@
 """Call torch's exporter to trace a model, and read what it leaves in the program.
 
-Supported: the releases of torch that shim/versions.py names. `tests/export/test_canaries.py` records the facts of torch
+Supported: the releases of torch that shim/versions.py names. `tests/export/shim/canaries` records the facts of torch
 that are relied on; a new torch release means work in this file and in shape_env.py. The entry point is public: inside
 `torch._guards.tracing(context)`, torch.export uses the context's FakeTensorMode, whose ShapeEnv is ours. What is
 replaced while a model is traced, in torch and in the model's own files, is put back (`_traced`).

@@ -14,8 +14,8 @@ from shapeproof.export import TensorSpec, check
 from shapeproof.export.shim.inputs.marks import Mark, mark_of
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built
-from tests.export.test_canaries_marks import ENTRIES, MARKS, NO_ENTRIES, Fixed, Twice
-from tests.export.test_canaries_marks import marked as marked_as
+from tests.export.shim.canaries.test_canaries_marks import ENTRIES, MARKS, NO_ENTRIES, Fixed, Twice
+from tests.export.shim.canaries.test_canaries_marks import marked as marked_as
 
 
 def marked(size, **bounds):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agreement import agree
-from tests.export.test_outside import (
+from tests.export.build.accepted.test_outside import (
     OURS,
     AsksContiguous,
     Counts,

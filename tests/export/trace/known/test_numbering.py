@@ -15,7 +15,7 @@ from shapeproof.export.ops.call import Running
 from shapeproof.export.trace.known.value_numbering import Numbering
 from tests.agreement import agree
 from tests.calling import Calls
-from tests.export.test_data_sizes import INDEX, M, X
+from tests.export.trace.known.test_data_sizes import INDEX, M, X
 
 aten = torch.ops.aten
 UNARY = (aten.neg.default, aten.abs.default, aten.clone.default, aten.detach.default, aten.cumsum.default)

@@ -79,7 +79,7 @@ def test_a_diagnostic_says_where_the_dim_is_made():
     line = linecache.getline(__file__, note.where.line)
     assert note.where.file == __file__
     assert 'Dim("rows_of_four"' in line
-    assert note.text.endswith(f"at tests/export/test_written.py:{note.where.line}")
+    assert note.text.endswith(f"at tests/export/source/test_written.py:{note.where.line}")
 
 
 def test_declarations_that_clash_say_where_each_is_made():

@@ -24,7 +24,7 @@ from shapeproof.export.shim.versions import SUPPORTED_TORCH, check_version
 from shapeproof.export.trace.traced import env_of
 from tests.agreement import agree
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 AT_LEAST_2_14 = torch.__version__ >= "2.14"
 AT_LEAST_2_15 = torch.__version__ >= "2.15"
 

@@ -18,7 +18,7 @@ from shapeproof.export.ops.table import OPERATORS, contents, known_of, meanings,
 from tests.export import calls
 from tests.export.calls import bounds, of_elements, of_its_dtype
 from tests.export.operator_samples import SAMPLES, UNSAMPLED
-from tests.export.test_shape_functions import known_result, lies, lying
+from tests.export.ops.test_shape_functions import known_result, lies, lying
 from tests.thoroughness import examples
 
 

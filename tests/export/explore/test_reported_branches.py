@@ -9,7 +9,7 @@ import torch
 
 from shapeproof.export import check
 from tests.agreement import agree
-from tests.export.test_repairs import case_files, code_of, is_a_counterexample, loaded
+from tests.export.report.test_repairs import case_files, code_of, is_a_counterexample, loaded
 
 BRANCHING = [path for path in case_files() if 'EXPECT = "regions"' in path.read_text(encoding="utf-8")]
 

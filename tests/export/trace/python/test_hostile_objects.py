@@ -27,7 +27,7 @@ MODELS = [
 
 @pytest.fixture(name="script")
 def _script(monkeypatch):
-    spec = importlib.util.spec_from_file_location("users_script", Path(__file__).parent / "hostile_script.py")
+    spec = importlib.util.spec_from_file_location("users_script", Path(__file__).parents[2] / "hostile_script.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "users_script", module)
     spec.loader.exec_module(module)

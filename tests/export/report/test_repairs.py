@@ -26,7 +26,7 @@ from shapeproof.export.shim.inputs.binding import name_leaves
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built
 
-CASES = Path(__file__).parents[3] / "shared" / "cases"
+CASES = Path(__file__).parents[4] / "shared" / "cases"
 """Where `make cases` finds them."""
 
 

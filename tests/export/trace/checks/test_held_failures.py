@@ -254,7 +254,7 @@ def test_the_audit_notices_a_check_that_a_form_lacks(forward, at):
     assert not lost(checks_of(program.graph_module), form)
     erased(form, at)
     (message,) = lost(checks_of(program.graph_module), form)
-    assert message.startswith("does not hold at tests/export/test_held_failures.py")
+    assert message.startswith("does not hold at tests/export/trace/checks/test_held_failures.py")
 
 
 def test_a_decomposition_without_a_check_is_refused(monkeypatch):

@@ -27,7 +27,7 @@ from shapeproof.export import OutsideDomain, TensorSpec, check, export, load_reg
 from tests.export.random_programs import few, programs
 from tests.thoroughness import examples
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 def everywhere(report, folder):
@@ -148,9 +148,9 @@ class Box:
     v: torch.Tensor
 
 
-torch.export.register_dataclass(Box, serialized_type_name="tests.export.test_accepts.Box")
+torch.export.register_dataclass(Box, serialized_type_name="tests.export.build.accepted.test_accepts.Box")
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - torch registers these
-torch.utils._pytree._register_namedtuple(Pair, serialized_type_name="tests.export.test_accepts.Pair")
+torch.utils._pytree._register_namedtuple(Pair, serialized_type_name="tests.export.build.accepted.test_accepts.Pair")
 
 
 class Everything(torch.nn.Module):
