@@ -41,12 +41,16 @@ def test_the_classifiers_are_known_to_the_registry():
     assert PROJECT["classifiers"] == sorted(PROJECT["classifiers"])
 
 
-def test_the_classifiers_name_the_pythons_that_are_required_and_read():
+READ_BUT_NOT_RUN = "3.12"
+"""Its instructions are read by their tables; the suite has run on the other releases alone."""
+
+
+def test_the_classifiers_name_the_pythons_that_are_read_and_were_run():
     named = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", each)]
-    assert named == supported_pythons()
+    assert named == [each for each in supported_pythons() if each != READ_BUT_NOT_RUN]
     source = Path(bytecode.__file__).read_text(encoding="utf-8")
     lowest, highest = map(ast.literal_eval, re.search(r"(?m)^READ = (.*) <= .* <= (.*)$", source).groups())
-    assert named == [f"3.{minor}" for minor in range(lowest[1], highest[1] + 1)]
+    assert supported_pythons() == [f"3.{minor}" for minor in range(lowest[1], highest[1] + 1)]
 
 
 def test_every_address_is_one_of_the_project():
