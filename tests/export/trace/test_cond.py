@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch._higher_order_ops import while_loop
@@ -10,6 +12,7 @@ from torch.export import Dim
 from shapeproof.export import OutsideDomain, check
 from shapeproof.export.explore.compare import bodies
 from tests.agreement import agree
+from tests.calling import Calls
 
 
 class CutsWhereThereIsEnough(torch.nn.Module):
@@ -66,6 +69,46 @@ def test_a_branch_of_cond_that_the_sizes_decide_is_compared_as_what_is_taken(for
     report = check(mod, (torch.ones(rows),), dynamic_shapes=({0: Dim("n", min=2, max=12)},))
     assert report.status == "proved", str(report)
     assert all(agree(mod, report.program.module(), (torch.ones(n),)) for n in range(2, 13))
+
+
+def on_a_count(x):
+    return torch.cond(x.nonzero().shape[0] > 3, lambda x: x.sum(), lambda x: x.sum() * 2, (x,))
+
+
+def on_a_count_and_a_size(x):
+    many = x.nonzero().shape[0] + x.shape[0] > 4
+    return torch.cond(many, lambda x: x + 1, lambda x: x * 2, (x,))
+
+
+def on_a_count_checked_later(x):
+    count = (x > 0).sum().item()
+    result = torch.cond(count > 2, lambda x: x + 1, lambda x: x * 2, (x,))
+    torch._check(count <= 2)
+    return result
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("forward", [on_a_count, on_a_count_and_a_size, on_a_count_checked_later])
+def test_a_branch_of_cond_on_a_count_is_known_where_the_sizes_bound_the_count(forward):
+    """The fault: below size 2 the call was compared with the branch that it takes there, and was undecided."""
+    mod = of_one_function(forward)
+    report = check(mod, (torch.tensor([1.0, 1.0, 0.0, -1.0, -1.0]),), dynamic_shapes=({0: Dim("n", min=0, max=64)},))
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    inputs = (torch.tensor(each) for n in range(6) for each in itertools.product((0.0, 1.0), repeat=n))
+    assert all(agree(mod, run, (x,)) for x in inputs)
+
+
+def test_a_count_of_another_tensor_decides_no_branch_of_cond():
+    """Two traces may give one name to two counts: the bounds of one say nothing of the other."""
+
+    def forward(x, y):
+        count = (x if x.shape[0] < 2 else y).nonzero().shape[0]
+        return torch.cond(count > 3, lambda x: x.sum(), lambda x: x.sum() * 2, (x,))
+
+    mod = Calls(forward)
+    shapes = {"x": {0: Dim("n", min=0, max=64)}, "y": {0: Dim("m", min=8, max=64)}}
+    assert check(mod, (torch.ones(5), torch.ones(9)), dynamic_shapes=shapes).status != "proved"
 
 
 def checking(bound):

@@ -22,7 +22,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
-from shapeproof.export.explore.compare.bodies import Decided, Implied, Known, same_body, with_branches_taken
+from shapeproof.export.explore.compare.bodies import Implied, Known, same_body, with_branches_taken
 from shapeproof.export.explore.compare.idle import has_none
 from shapeproof.export.explore.compare.metadata import (
     Difference,
@@ -86,22 +86,25 @@ def difference(
 def _where_decided(
     program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
 ) -> tuple[torch.export.ExportedProgram, torch.export.ExportedProgram]:
-    """Return two programs, with the branches taken that the sizes of a region decide."""
+    """Return two programs, with the branches taken that are decided on a region.
 
-    def taken(each: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-        return with_branches_taken(each, _decided(translator_of(each), trial))
+    Data symbols of two traces do not correspond: of the region, only facts about sizes hold for the first program's.
+    """
+    region, env = trial.region.formulas, env_of(program)
+    sizes = [fact for fact in region if not trial.about_data(fact)]
+    covered = env is not None and set(region).issuperset(env.trial.known.formulas)
+    own = env.trial.facts.assuming(*sizes) if env is not None and covered else Facts(sizes)
+    return _with_branches_taken(program, own), _with_branches_taken(there, trial.region)
 
-    return taken(program), taken(there)
 
+def _with_branches_taken(program: torch.export.ExportedProgram, facts: Facts) -> torch.export.ExportedProgram:
+    translator = translator_of(program)
 
-def _decided(translator: Translator, trial: Trial) -> Decided:
     def decided(condition: Any) -> bool | None:
-        if not isinstance(condition, torch.SymBool):
-            return None
-        formula = translator.formula(condition.node.expr)
-        return None if trial.about_data(formula) else truth(formula, trial.region).always
+        known = isinstance(condition, torch.SymBool)
+        return truth(translator.formula(condition.node.expr), facts).always if known else None
 
-    return decided
+    return with_branches_taken(program, decided)
 
 
 def _difference(
