@@ -22,7 +22,7 @@ from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.call import Running, span
+from shapeproof.export.ops.call import ANYTHING, Running, Span, span
 from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
@@ -70,7 +70,6 @@ class SizeSymbols(ExactShapeEnv):
         self._running: list[Running] = []
         self._expected: list[sympy.Expr] = []
         self._contents, self.numbering = Contents(), Numbering(self.read)
-        self.span = self._contents.of
         self._operands = Operands(self.read, self.span)
 
     def create_symbol(self, val: Any, source: Any, *_: object, **__: object) -> sympy.Expr:
@@ -109,6 +108,11 @@ class SizeSymbols(ExactShapeEnv):
     @property
     def _ranges(self) -> Mapping[str, Interval]:
         return self.trial.facts.ranges
+
+    def span(self, tensor: torch.Tensor) -> Span:
+        """Return the bounds of a tensor's integers: the number itself, if one was taken from the tensor."""
+        value = self.numbering.number_in(tensor)
+        return self._contents.of(tensor) if value is None else span(value, value)
 
     def bounds(self, term: Term) -> Interval:
         """Return bounds of a term; every size and every number taken from data is an int64."""
@@ -187,7 +191,7 @@ class SizeSymbols(ExactShapeEnv):
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
         promising = running if running is not None and known_of(running.func).sizes is not None else None
         if promising:
-            self.terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
+            self.terms[fresh] = self.numbering.taken(promising, lambda: self._known(promising) or self._term(fresh))
         value = self._term(fresh)
         for name in value.symbols - self.trial.data_point.origins.keys():
             self.trial.data_point.origins[name] = frames.origin(self.innermost)
@@ -199,6 +203,11 @@ class SizeSymbols(ExactShapeEnv):
             call = self._operands.call(promising.func, promising.args, promising.kwargs, ())
             for promise in promises(counted(call, value)):
                 self.trial.learn(promise)
+
+    def _known(self, running: Running) -> Term | None:
+        """Return the term of a number that an operator takes from data, if it follows from numbers taken before."""
+        found = self.span(running.args[0]) if known_of(running.func).is_number else ANYTHING
+        return found.low if found.low is found.high else None
 
     def create_unbacked_symbool(self) -> torch.SymBool:
         """Create a symbol for a bool that is taken from data: 0 or 1."""

@@ -42,6 +42,7 @@ class Numbering:
         self._writings = 0
         self._unlike = 0
         self._taken: dict[Hashable, Term] = {}
+        self._numbers: dict[int, Term] = {}
         self._counts: dict[int, Hashable] = {}
         self._ordered: set[int] = set()
 
@@ -112,7 +113,13 @@ class Numbering:
         what = self._counted(running) or (running.taken, *self._call(running.func, running.args, running.kwargs))
         if what not in self._taken:
             self._taken[what] = fresh()
+        if known_of(running.func).is_number and str(running.args[0].dtype) in INTEGRAL:
+            self._numbers[self.of(running.args[0])] = self._taken[what]
         return self._taken[what]
+
+    def number_in(self, tensor: torch.Tensor) -> Term | None:
+        """Return the number that was taken from a tensor, its only element; None if none was."""
+        return self._numbers.get(self.of(tensor)) if self._numbers else None
 
     def _counted(self, running: Running) -> Hashable:
         """Return a key for the tensor whose nonzero elements an operator counts; None if it does not count any."""
