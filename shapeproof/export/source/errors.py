@@ -25,9 +25,13 @@ _FAKES = str(Path(TORCH) / "_subclasses" / "fake_impls.py")
 
 
 def raised_by_user(error: BaseException | None) -> bool:
-    """True if a `raise` or an `assert` of the user's code raised the error."""
-    frame = _raising(error)
-    return frame is not None and (is_users(frame) or _is_of_the_model(frame.f_code))
+    """True if a `raise` or an `assert` of the user's code raised the error, or a torch._check that it calls."""
+    called: list[FrameType] = []
+    for frame in reversed(_frames(error)):
+        if is_users(frame) or _is_of_the_model(frame.f_code):
+            return not called or (called[-1].f_code.co_filename == torch.__file__ and is_check(called[0]))
+        called.append(frame)
+    return False
 
 
 def raised_at_run_time(error: BaseException | None) -> bool:
@@ -96,8 +100,11 @@ def _file(step: tuple[FrameType, int]) -> str:
 
 def _raising(error: BaseException | None) -> FrameType | None:
     """The frame in which an error was raised."""
-    frames = list(traceback.walk_tb(error.__traceback__ if error is not None else None))
-    return frames[-1][0] if frames else None
+    return next(reversed(_frames(error)), None)
+
+
+def _frames(error: BaseException | None) -> list[FrameType]:
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error is not None else None)]
 
 
 def led_to(error: BaseException) -> SourceLocation | None:

@@ -22,10 +22,10 @@ from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.call import ANYTHING, Running, Span, span
+from shapeproof.export.ops.call import Running, Span, span
 from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.reading import Operands
-from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
+from shapeproof.export.ops.table import contents, counted, known_number, known_of, meanings, promises
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
@@ -190,8 +190,9 @@ class SizeSymbols(ExactShapeEnv):
 
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
         promising = running if running is not None and known_of(running.func).sizes is not None else None
-        if promising:
-            self.terms[fresh] = self.numbering.taken(promising, lambda: self._known(promising) or self._term(fresh))
+        call = promising and self._operands.call(promising.func, promising.args, promising.kwargs, ())
+        if promising and call:
+            self.terms[fresh] = self.numbering.taken(promising, lambda: known_number(call) or self._term(fresh))
         value = self._term(fresh)
         for name in value.symbols - self.trial.data_point.origins.keys():
             self.trial.data_point.origins[name] = frames.origin(self.innermost)
@@ -199,15 +200,8 @@ class SizeSymbols(ExactShapeEnv):
             self.trial.learn(fact)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
-        if promising:
-            call = self._operands.call(promising.func, promising.args, promising.kwargs, ())
-            for promise in promises(counted(call, value)):
-                self.trial.learn(promise)
-
-    def _known(self, running: Running) -> Term | None:
-        """Return the term of a number that an operator takes from data, if it follows from numbers taken before."""
-        found = self.span(running.args[0]) if known_of(running.func).is_number else ANYTHING
-        return found.low if found.low is found.high else None
+        for promise in promises(counted(call, value)) if call else ():
+            self.trial.learn(promise)
 
     def create_unbacked_symbool(self) -> torch.SymBool:
         """Create a symbol for a bool that is taken from data: 0 or 1."""
