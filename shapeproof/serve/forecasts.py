@@ -282,11 +282,7 @@ def fewest_to_cover(whole: frozenset[_T], sets: Iterable[frozenset[_T]]) -> int 
     if frozenset().union(*kept) != whole or len(kept) > MOST_SETS:
         return None if whole else 0
     counts = range(len(kept) + 1)
-    return next(n for n in counts if any(_union(some) == whole for some in itertools.combinations(kept, n)))
-
-
-def _union(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
-    return frozenset[_T]().union(*sets)
+    return next(n for n in counts if any(frozenset().union(*some) == whole for some in itertools.combinations(kept, n)))
 
 
 def partitions(count: int) -> Iterator[tuple[tuple[int, ...], ...]]:

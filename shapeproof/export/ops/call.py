@@ -30,6 +30,11 @@ class Span:
         """True if an end is known."""
         return self.low is not None or self.high is not None
 
+    @property
+    def value(self) -> Term | None:
+        """The one integer in the span, if its ends are known to be equal."""
+        return self.low if self.low is self.high else None
+
 
 def both(combine: Any, left: Term | None, right: Term | None) -> Term | None:
     """Combine two ends; None unless both are known."""

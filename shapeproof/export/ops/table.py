@@ -466,12 +466,6 @@ def meanings(call: Call) -> list[Term]:
     return [] if rule is None else rule(call)
 
 
-def known_number(call: Call) -> Term | None:
-    """Return the number that a call takes from a tensor, if the tensor's elements are known to be that number."""
-    source = call.tensor("self") if known_of(call.name).is_number else None
-    return source.content.low if source is not None and source.content.low is source.content.high else None
-
-
 def counted(call: Call, fresh: Term) -> Call:
     """Return the call with a result that is known only in the first symbol, which is taken from data."""
     if known_of(call.name).is_number:

@@ -57,9 +57,8 @@ def _adopted(call: Call, value: object, bounds: Bounds) -> Span:
 
 def _number(call: Call, name: str, bounds: Bounds) -> int | None:
     """Return the value of an argument that is a constant, else None."""
-    found = _operand(call, name, bounds)
-    is_one = found.low is not None and found.low is found.high and found.low.is_constant
-    return found.low.constant_value if is_one and found.low is not None else None
+    found = _operand(call, name, bounds).value
+    return found.constant_value if found is not None and found.is_constant else None
 
 
 def elements_of(*names: str) -> Rule:

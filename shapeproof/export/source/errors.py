@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -26,12 +25,10 @@ _FAKES = str(Path(TORCH) / "_subclasses" / "fake_impls.py")
 
 def raised_by_user(error: BaseException | None) -> bool:
     """True if a `raise` or an `assert` of the user's code raised the error, or a torch._check that it calls."""
-    called: list[FrameType] = []
-    for frame in reversed(_frames(error)):
-        if is_users(frame) or _is_of_the_model(frame.f_code):
-            return not called or (called[-1].f_code.co_filename == torch.__file__ and is_check(called[0]))
-        called.append(frame)
-    return False
+    frames = [step.tb_frame for step in _steps(error)]
+    own = next((n for n, each in enumerate(frames) if is_users(each) or _is_of_the_model(each.f_code)), None)
+    by_check = own and is_check(frames[0]) and frames[own - 1].f_code.co_filename == torch.__file__
+    return own == 0 or bool(by_check)
 
 
 def raised_at_run_time(error: BaseException | None) -> bool:
@@ -58,11 +55,10 @@ def is_stated(error: BaseException) -> bool:
 
 def _raised_at(error: BaseException) -> str | None:
     """The name of the instruction that raised an error, in its innermost frame."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    index = None if trace is None else index_at(trace.tb_frame.f_code, trace.tb_lasti)
-    return None if trace is None or index is None else instructions(trace.tb_frame.f_code)[index].opname
+    for step in _steps(error)[:1]:
+        index = index_at(step.tb_frame.f_code, step.tb_lasti)
+        return None if index is None else instructions(step.tb_frame.f_code)[index].opname
+    return None
 
 
 _ON_PURPOSE = (NotImplementedError, RecursionError)
@@ -76,16 +72,16 @@ def mistaken(error: BaseException) -> SourceLocation | None:
     of this package that passes `*args, **kwargs` on has raised nothing. What torch raises is its own only while it
     traces: no other call of torch is the model's.
     """
-    steps = list(traceback.walk_tb(error.__traceback__))
+    steps = _steps(error)
     ours = [step for step in steps if _file(step).startswith(OURS)]
-    last = next((step for step in reversed(steps) if _file(step).startswith((OURS, TORCH)) or is_users(step[0])), None)
-    if last is None or not ours or is_users(last[0]):
+    last = next((each for each in steps if _file(each).startswith((OURS, TORCH)) or is_users(each.tb_frame)), None)
+    if last is None or not ours or is_users(last.tb_frame):
         return None
-    is_tracing = any(frame.f_code is torch.export.export.__code__ for frame, _ in steps)
+    is_tracing = any(step.tb_frame.f_code is torch.export.export.__code__ for step in steps)
     said = isinstance(error, _ON_PURPOSE) or type(error).__module__.startswith("torch")
-    if is_tracing and (said or last is not ours[-1] or _passes_on(error)):
+    if is_tracing and (said or last is not ours[0] or _passes_on(error)):
         return None
-    return location(*ours[-1])
+    return _line(ours[0])
 
 
 def _passes_on(error: BaseException) -> bool:
@@ -94,23 +90,32 @@ def _passes_on(error: BaseException) -> bool:
     return frame is not None and _raised_at(error) == "CALL_FUNCTION_EX" and "kwargs" in frame.f_code.co_varnames
 
 
-def _file(step: tuple[FrameType, int]) -> str:
-    return step[0].f_code.co_filename
+def _file(step: TracebackType) -> str:
+    return step.tb_frame.f_code.co_filename
+
+
+def _line(step: TracebackType) -> SourceLocation:
+    return location(step.tb_frame, step.tb_lineno)
 
 
 def _raising(error: BaseException | None) -> FrameType | None:
     """The frame in which an error was raised."""
-    return next(reversed(_frames(error)), None)
+    return next((step.tb_frame for step in _steps(error)), None)
 
 
-def _frames(error: BaseException | None) -> list[FrameType]:
-    return [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error is not None else None)]
+def _steps(error: BaseException | None) -> list[TracebackType]:
+    """The steps of a traceback, the innermost first."""
+    steps: list[TracebackType] = []
+    step = error and error.__traceback__
+    while step:
+        steps.insert(0, step)
+        step = step.tb_next
+    return steps
 
 
 def led_to(error: BaseException) -> SourceLocation | None:
     """The user's innermost line in the traceback of an error."""
-    mine = [step for step in traceback.walk_tb(error.__traceback__) if is_users(step[0])]
-    return location(*mine[-1]) if mine else None
+    return next((_line(step) for step in _steps(error) if is_users(step.tb_frame)), None)
 
 
 def raised_alike(one: BaseException, other: BaseException) -> bool:
@@ -121,12 +126,8 @@ def raised_alike(one: BaseException, other: BaseException) -> bool:
 
 def _last_step(error: BaseException) -> tuple[CodeType, int] | None:
     """The innermost code of the model in the traceback of an error, and the offset of its instruction."""
-    step, last = error.__traceback__, None
-    while step is not None:
-        code = step.tb_frame.f_code
-        last = (code, step.tb_lasti) if _is_of_the_model(code) else last
-        step = step.tb_next
-    return last
+    steps = ((step.tb_frame.f_code, step.tb_lasti) for step in _steps(error))
+    return next((step for step in steps if _is_of_the_model(step[0])), None)
 
 
 def _is_of_the_model(code: CodeType) -> bool:
@@ -136,5 +137,4 @@ def _is_of_the_model(code: CodeType) -> bool:
 
 def users_variables(error: BaseException) -> Mapping[str, Any]:
     """The local variables of the user's innermost frame in the traceback of an error."""
-    mine = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_users(frame)]
-    return mine[-1].f_locals if mine else {}
+    return next((step.tb_frame.f_locals for step in _steps(error) if is_users(step.tb_frame)), {})

@@ -52,12 +52,6 @@ def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Pl
     return Place(location(user) if user else None, operator, framework, names)
 
 
-def innermost() -> SourceLocation | None:
-    """Return the user's innermost line."""
-    user, _ = _frames(outwards())
-    return location(user) if user else None
-
-
 def run_again() -> str | None:
     """Return the operator being run, per torch's metadata, if a graph is run again; else None."""
     noted = torch.fx.traceback.get_current_meta().get("torch_fn")

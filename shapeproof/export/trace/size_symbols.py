@@ -25,13 +25,12 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running, Span, span
 from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.reading import Operands
-from shapeproof.export.ops.table import contents, counted, known_number, known_of, meanings, promises
+from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
 from shapeproof.export.shim.numbers.symbols import INT64, is_unbacked, value_range
 from shapeproof.export.shim.replaced import replaced
-from shapeproof.export.shim.storages import storages
 from shapeproof.export.source import frames
 from shapeproof.export.trace.known.value_numbering import Numbering
 from shapeproof.export.trace.known.values import Contents
@@ -110,7 +109,7 @@ class SizeSymbols(ExactShapeEnv):
         return self.trial.facts.ranges
 
     def span(self, tensor: torch.Tensor) -> Span:
-        """Return the bounds of a tensor's integers: the number itself, if one was taken from the tensor."""
+        """Return the bounds of a tensor's integers; both are its only element, if that number is known."""
         value = self.numbering.number_in(tensor)
         return self._contents.of(tensor) if value is None else span(value, value)
 
@@ -159,17 +158,14 @@ class SizeSymbols(ExactShapeEnv):
         self._contents.forget(schemas.written(func, args, kwargs))
         self.numbering.note(func, args, kwargs, listed)
         if func is torch.ops.aten.eq.Tensor and self.numbering.are_equal(*args):
-            self._contents.note(listed[0], span(1, 1))
+            self._contents.note((), listed, [span(1, 1)])
         whole = any(isinstance(each, torch.Tensor) and str(each.dtype) in INTEGRAL for each in listed)
         if known.sizes is None and not (known.values and whole):
             return
         call = self._operands.call(func, args, kwargs, listed)
         for promise in promises(call):
             self.trial.learn(promise)
-        aliased = set(storages([*args, *kwargs.values()]))
-        for result, found in zip(listed, contents(call, self.bounds), strict=False):
-            if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
-                self._contents.note(result, found)
+        self._contents.note([*args, *kwargs.values()], listed, contents(call, self.bounds))
 
     def expecting(self, known: list[sympy.Expr]) -> AbstractContextManager[None]:
         """Inside this block, an operator runs again: its new symbols equal the known expressions, in order."""
@@ -189,10 +185,11 @@ class SizeSymbols(ExactShapeEnv):
         return fresh
 
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
-        promising = running if running is not None and known_of(running.func).sizes is not None else None
-        call = promising and self._operands.call(promising.func, promising.args, promising.kwargs, ())
-        if promising and call:
-            self.terms[fresh] = self.numbering.taken(promising, lambda: known_number(call) or self._term(fresh))
+        call = None
+        if running is not None and known_of(running.func).sizes is not None:
+            call = self._operands.call(running.func, running.args, running.kwargs, ())
+            known = self.span(running.args[0]).value if known_of(running.func).is_number else None
+            self.terms[fresh] = self.numbering.taken(running, lambda: known or self._term(fresh))
         value = self._term(fresh)
         for name in value.symbols - self.trial.data_point.origins.keys():
             self.trial.data_point.origins[name] = frames.origin(self.innermost)

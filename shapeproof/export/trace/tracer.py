@@ -61,7 +61,7 @@ from shapeproof.export.shim.process.unrun import formats_by_terms, record_unrun,
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.strides import fresh, view_of
 from shapeproof.export.shim.trees import leaves
-from shapeproof.export.source.frames import entry, innermost
+from shapeproof.export.source.frames import entry, place
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.raised import only_in_the_first, raised_by_the_user
@@ -390,7 +390,7 @@ class _Watch(TorchFunctionMode):
             return result
 
         recorder.__torch_dispatch__ = MethodType(dispatch, recorder)  # torch wants the mode's own method
-        note_lines(recorder.tracer, innermost)
+        note_lines(recorder.tracer, lambda: place(None).user)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import InternalError, UsageError
 from shapeproof.export import ConstraintViolation, TensorSpec, check, export
+from shapeproof.export.source.errors import raised_by_user
 
 X = torch.ones(3, 4)
 B = Dim("b", min=1, max=8)
@@ -65,6 +66,21 @@ def test_what_an_operator_raises_for_the_example_is_what_eager_raises():
     """The fault: `got [s10, 4] X [7, 2]`."""
     report = check(Multiplies(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("n")}})
     assert re.search(r"eager raises RuntimeError: .*\(3x4\s+and\s+7x2\)", str(report), re.DOTALL)
+
+
+def raised(function):
+    with pytest.raises((AssertionError, RuntimeError)) as caught:
+        function()
+    return caught.value
+
+
+def test_a_check_that_the_model_calls_is_its_own_and_that_of_an_operator_is_not():
+    """An operator's fake kernel calls torch._check, too, and may refuse what eager takes."""
+    x = torch.ones(2, 3, device="meta")
+    assert raised_by_user(raised(lambda: torch._check(x.shape[0] == 3)))
+    assert raised_by_user(raised(lambda: torch._assert(x.shape[0] == 3, "")))
+    assert not raised_by_user(raised(lambda: torch.mm(x, x)))
+    assert not raised_by_user(raised(lambda: torch.ops.aten.cat([x, x.t()])))
 
 
 class Branches(torch.nn.Module):

@@ -26,8 +26,8 @@ _SIZE = torch.ops.aten.sym_size.int
 _SLICE = torch.ops.aten.slice.Tensor
 _END = torch.iinfo(torch.int64).max
 """The end of a slice that has none."""
-Implied = Callable[[torch.fx.Node], bool]
-"""True if a check in a body follows from known facts."""
+Decided = Callable[[Any], bool | None]
+"""Returns True if a condition always holds, False if it always fails, None if it depends or is unknown."""
 OneValue = Callable[[Any], int | None]
 """Returns the value of a size that has a single value, else None."""
 
@@ -37,12 +37,12 @@ class Known:
     """The facts that are known where two bodies are compared.
 
     Attributes:
-        implied: for each of the two bodies, a test whether a check follows from known facts.
+        decided: for each of the two bodies, what is known of a condition wherever the body is entered.
         one_value: returns the single value of a size in the second body's metadata, if it has one.
         is_noted: tests whether the first body's metadata of a node holds there, given the node's twin.
     """
 
-    implied: tuple[Implied, Implied]
+    decided: tuple[Decided, Decided]
     one_value: OneValue
     is_noted: Callable[[torch.fx.Node, torch.fx.Node], bool]
 
@@ -62,8 +62,8 @@ def same_body(mine: torch.fx.GraphModule, other: torch.fx.GraphModule, known: Kn
         left.known[a] = right.known[b] = place
     checks = left.checks(), right.checks()
     return all(
-        implied(check)
-        for ours, theirs, implied in zip(checks, reversed(checks), known.implied, strict=True)
+        decided(nodes.metadata(check.args[0])) is True
+        for ours, theirs, decided in zip(checks, reversed(checks), known.decided, strict=True)
         for reading, check in ours.items()
         if reading not in theirs
     )
@@ -141,8 +141,6 @@ def _same_attribute(mine: Any, other: Any, known: Known) -> bool:
 
 
 _COND = torch.ops.higher_order.cond
-Decided = Callable[[Any], bool | None]
-"""Returns True if a condition always holds, False if it always fails, None if it depends or is unknown."""
 
 
 def with_branches_taken(program: torch.export.ExportedProgram, decided: Decided) -> torch.export.ExportedProgram:

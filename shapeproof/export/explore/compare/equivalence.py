@@ -13,7 +13,8 @@ proof counts as a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -22,7 +23,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
-from shapeproof.export.explore.compare.bodies import Implied, Known, same_body, with_branches_taken
+from shapeproof.export.explore.compare.bodies import Decided, Known, same_body, with_branches_taken
 from shapeproof.export.explore.compare.idle import has_none
 from shapeproof.export.explore.compare.metadata import (
     Difference,
@@ -53,10 +54,10 @@ _T = TypeVar("_T")
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
     """True if there is no difference; most programs with other operators are recognized without a comparison."""
-    pairs = [(program, there), _where_decided(program, there, trial)]
-    alike = any(nodes.operators(one.graph) == nodes.operators(other.graph) for one, other in pairs)
+    program, there = _where_decided(program, there, trial)
+    alike = nodes.operators(program.graph) == nodes.operators(there.graph)
     may_be = alike or resizes(program.graph) or resizes(there.graph) or _returns_none(there, trial)
-    return may_be and difference(program, there, trial) is None
+    return may_be and _difference(program, there, trial) is None
 
 
 def _returns_none(there: torch.export.ExportedProgram, trial: Trial) -> bool:
@@ -78,33 +79,44 @@ def difference(
 
     The region is that of the trial that `there` was traced with, and may grow.
     """
-    found = _difference(program, there, trial)
-    taken = (program, there) if found is None else _where_decided(program, there, trial)
-    return found if taken == (program, there) else _difference(*taken, trial)
+    return _difference(*_where_decided(program, there, trial), trial)
 
 
 def _where_decided(
     program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
 ) -> tuple[torch.export.ExportedProgram, torch.export.ExportedProgram]:
-    """Return two programs, with the branches taken that are decided on a region.
+    """Return two programs, with the branches taken that are decided on a region."""
+    own, others = _decided(program, there, trial)
+    return with_branches_taken(program, own), with_branches_taken(there, others)
 
-    Data symbols of two traces do not correspond: of the region, only facts about sizes hold for the first program's.
+
+def _decided(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
+) -> tuple[Decided, Decided]:
+    """Return, for each of two programs, a function that decides the program's conditions on a region."""
+    own = functools.cache(lambda: _own_facts(program, trial))
+    return _by_facts(translator_of(program), own), _by_facts(translator_of(there), lambda: trial.region)
+
+
+def _own_facts(program: torch.export.ExportedProgram, trial: Trial) -> Facts:
+    """Return what holds wherever a program is entered on the region of another trace.
+
+    Data symbols of two traces do not correspond: of the region, only facts about sizes hold for the program.
     """
     region, env = trial.region.formulas, env_of(program)
     sizes = [fact for fact in region if not trial.about_data(fact)]
-    covered = env is not None and set(region).issuperset(env.trial.known.formulas)
-    own = env.trial.facts.assuming(*sizes) if env is not None and covered else Facts(sizes)
-    return _with_branches_taken(program, own), _with_branches_taken(there, trial.region)
+    if env is None or not set(region).issuperset(env.trial.known.formulas):
+        return Facts(sizes)
+    return env.trial.facts.assuming(*sizes)
 
 
-def _with_branches_taken(program: torch.export.ExportedProgram, facts: Facts) -> torch.export.ExportedProgram:
-    translator = translator_of(program)
-
+def _by_facts(translator: Translator, facts: Callable[[], Facts]) -> Decided:
     def decided(condition: Any) -> bool | None:
-        known = isinstance(condition, torch.SymBool)
-        return truth(translator.formula(condition.node.expr), facts).always if known else None
+        if isinstance(condition, torch.SymBool):
+            return truth(translator.formula(condition.node.expr), facts()).always
+        return condition if isinstance(condition, bool) else None
 
-    return with_branches_taken(program, decided)
+    return decided
 
 
 def _difference(
@@ -115,8 +127,7 @@ def _difference(
         return found
     translator = translator_of(there)
     right = _as_traced(there, trial)
-    implied = _implied_always(program), _implied(translator, trial.region)
-    values = _in_step(program, right, implied, trial)
+    values = _in_step(program, right, _decided(program, there, trial), trial)
     if values is not None:
         left = Side(program, values, translator, trial.region)
         return stale_metadata(left) or (aliasing_changed(left) if nodes.mutates(program.graph) else None)
@@ -129,30 +140,12 @@ def _difference(
         return Difference(f"the program does not run there: {with_kind(error)}")
     # The run asks questions, and may forget some of them: the two are compared on the region that it leaves.
     left, right = Side(program, values, translator, trial.region), _as_traced(there, trial)
-    implied = _implied_always(program), _implied(translator, trial.region)
-    return stale_metadata(left) or aliasing_changed(left) or _Comparison(left, right, trial, implied).run()
-
-
-def _implied(translator: Translator, facts: Facts) -> Implied:
-    """Return a test whether a check in a body follows from facts."""
-
-    def follows(node: torch.fx.Node) -> bool:
-        value = nodes.metadata(node.args[0])
-        if isinstance(value, torch.SymBool):
-            return implied(translator.formula(value.node.expr), facts)
-        return value is True
-
-    return follows
-
-
-def _implied_always(program: torch.export.ExportedProgram) -> Implied:
-    """Return a test whether a check in a program's body follows from what is known wherever the body is entered."""
-    env = env_of(program)
-    return (lambda _: False) if env is None else _implied(env.translator, env.trial.facts)
+    decided = _decided(program, there, trial)
+    return stale_metadata(left) or aliasing_changed(left) or _Comparison(left, right, trial, decided).run()
 
 
 def _in_step(
-    program: torch.export.ExportedProgram, right: Side, implied: tuple[Implied, Implied], trial: Trial
+    program: torch.export.ExportedProgram, right: Side, decided: tuple[Decided, Decided], trial: Trial
 ) -> dict[torch.fx.Node, Any] | None:
     """Return each node's value on the region if the two graphs agree node by node, including views and sizes.
 
@@ -169,7 +162,7 @@ def _in_step(
     if values is None:
         return None
     left = Side(program, values, right.translator, trial.region)
-    comparison = _Comparison(left, right, trial, implied)
+    comparison = _Comparison(left, right, trial, decided)
     if any(comparison.node(node, twin) is not None for node, twin in twins.items()):
         return None
     return values if comparison.kept_calls() is None else None
@@ -206,13 +199,13 @@ def _modes(left: torch.export.ExportedProgram, right: torch.export.ExportedProgr
 class _Comparison:
     """Compares two graphs side by side."""
 
-    def __init__(self, left: Side, right: Side, trial: Trial, implied: tuple[Implied, Implied]) -> None:
+    def __init__(self, left: Side, right: Side, trial: Trial, decided: tuple[Decided, Decided]) -> None:
         self.left = left
         self.right = right
         self.region = trial.region
         self._trial = trial
         self._sizes = right.sizes
-        self._known = Known(implied, right.one_value, self._is_noted)
+        self._known = Known(decided, right.one_value, self._is_noted)
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
     def run(self) -> Difference | None:
@@ -416,17 +409,14 @@ class _Comparison:
         left, right = self.left.checks, self.right.checks
         missing = [(check, self.region) for check in _missing(left, right)]
         if lacking := _missing(right, left):
-            checked = (check.formula for check in self._trial.learned.checks if _is_of_torch(check.place.operator))
+            namespaces = ((check, str(check.place.operator).partition(".")[0]) for check in self._trial.learned.checks)
+            checked = (check.formula for check, namespace in namespaces if namespace in OWN_NAMESPACES)
             without = self._trial.unchecked().assuming(*left, *checked)
             missing += [(check, without) for check in lacking]
         for check, known in missing:
             if not implied(check, known):
                 return Difference(f"only one program checks `{check}`")
         return None
-
-
-def _is_of_torch(operator: str | None) -> bool:
-    return operator is not None and operator.partition(".")[0] in OWN_NAMESPACES
 
 
 def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:

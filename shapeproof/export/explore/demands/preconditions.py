@@ -62,7 +62,8 @@ class _BesideEager:
         sized = ((node, each) for node, formula in demanded for each in self._of_sizes(formula, facts))
         for node, formula in sized:
             for wanted in (formula, _or_empty(formula)):
-                point = failing_point(self.eager.inputs, wanted, facts) if _fails(wanted, facts) else None
+                fails = decide(wanted, facts).status == "refuted"
+                point = failing_point(self.eager.inputs, wanted, facts) if fails else None
                 if point is None:
                     break
                 required = _unless_at(point, in_few_words(wanted, facts), facts)
@@ -144,11 +145,6 @@ def _asserted(formula: Formula, where: SourceLocation | None = None, operator: s
 def _or_empty(formula: Formula) -> Formula:
     """Weaken a requirement to sizes that are not 0: `index_add` looks at no index where it has no rows to add to."""
     return f.disjunction(formula, *(f.eq(symbol(name), 0) for name in sorted(formula.symbols)))
-
-
-def _fails(formula: Formula, facts: Facts) -> bool:
-    """True if a requirement is known to fail somewhere."""
-    return decide(formula, facts).status == "refuted"
 
 
 def _unless_at(point: Point, required: Formula, facts: Facts) -> Formula:

@@ -386,15 +386,11 @@ def _broadcast(sizes: Sizes, *shapes: Shape) -> Shape | None:
     rank = max(map(len, shapes))
     found = []
     for alike in zip(*((1,) * (rank - len(each)) + each for each in shapes), strict=True):
-        first, *others = [size for size in alike if not _is_one(size)] or [1]
+        first, *others = [size for size in alike if not (isinstance(size, int) and size == 1)] or [1]
         if not all(sizes.equal(first, other) for other in others):
             return None
         found.append(first)
     return tuple(found)
-
-
-def _is_one(size: Size) -> bool:
-    return isinstance(size, int) and size == 1
 
 
 def normalized(named: Named, _: Sizes) -> Shape | None:

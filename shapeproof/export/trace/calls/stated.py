@@ -24,7 +24,6 @@ from shapeproof.export.ops.call import Span
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
 from shapeproof.export.ops.table import contents, promises
-from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.known.values import Contents
 
@@ -65,10 +64,7 @@ class Stated:
                 what = f"what is stated of {func.name()}" if own else "what is stated of the integers in a tensor"
                 self._require(formula, f"{what} does not hold")
         spans = stated_contents(call, self._env.bounds) if own else contents(call, self._env.bounds)
-        aliased = set(storages([*args, *kwargs.values()]))
-        for each, span in zip(results, spans, strict=False):
-            if isinstance(each, torch.Tensor) and aliased.isdisjoint(storages(each)):
-                self._contents.note(each, span)
+        self._contents.note([*args, *kwargs.values()], results, spans)
 
     def _is_spoken_of(self, args: Any, kwargs: Mapping[str, Any]) -> bool:
         tensors = (leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))

@@ -72,13 +72,11 @@ class KnownSizes:
         if not is_bare(tensor) or storage_of(tensor) is None or tensor.requires_grad:
             return tensor
         noted = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
-        if all(not isinstance(each, torch.SymInt) or self._is_known(each.node.expr) for each in noted):
+        symbolic = (each.node.expr for each in noted if isinstance(each, torch.SymInt))
+        if all(self.expression(expr) is expr for expr in symbolic):
             return tensor
         known, rank = [self.number(each) for each in noted], tensor.dim()
         return restrided(tensor, known[:rank], known[rank:-1], known[-1])
-
-    def _is_known(self, expr: sympy.Expr) -> bool:
-        return self.expression(expr) is expr
 
     def has_written(self, expr: sympy.Expr) -> bool:
         """True if an expression is the known form of some size."""

@@ -42,8 +42,7 @@ class Numbering:
         self._writings = 0
         self._unlike = 0
         self._taken: dict[Hashable, Term] = {}
-        self._numbers: dict[int, Term] = {}
-        self._counts: dict[int, Hashable] = {}
+        self._held: dict[int, Hashable] = {}  # by a tensor's number, the key in `_taken` of its only element
         self._ordered: set[int] = set()
 
     def of(self, tensor: torch.Tensor) -> int:
@@ -75,7 +74,7 @@ class Numbering:
                 self._note(result, self._by_call.setdefault((index, call), next(self._fresh)))
                 self._ordered |= {self.of(result)} if ordered else set()
         if _counts(func, args, results):
-            self._counts[self.of(results[0])] = "count", self.of(args[0])
+            self._held[self.of(results[0])] = "count", self.of(args[0])
 
     def mark(self) -> tuple[int, int]:
         """Return two counts so far: writes, and operators that returned fresh numbers."""
@@ -113,19 +112,19 @@ class Numbering:
         what = self._counted(running) or (running.taken, *self._call(running.func, running.args, running.kwargs))
         if what not in self._taken:
             self._taken[what] = fresh()
-        if known_of(running.func).is_number and str(running.args[0].dtype) in INTEGRAL:
-            self._numbers[self.of(running.args[0])] = self._taken[what]
+        if known_of(running.func).is_number:
+            self._held[self.of(running.args[0])] = what
         return self._taken[what]
 
     def number_in(self, tensor: torch.Tensor) -> Term | None:
-        """Return the number that was taken from a tensor, its only element; None if none was."""
-        return self._numbers.get(self.of(tensor)) if self._numbers else None
+        """Return the only element of a tensor, if that number has been taken from data."""
+        return self._taken.get(self._held.get(self.of(tensor)))
 
     def _counted(self, running: Running) -> Hashable:
         """Return a key for the tensor whose nonzero elements an operator counts; None if it does not count any."""
         known, operands = known_of(running.func), running.args
         if known.is_number and operands:
-            return self._counts.get(self.of(operands[0]))
+            return self._held.get(self.of(operands[0]))
         if known.counts is None:
             return None
         named = schemas.by_name(running.func, operands, running.kwargs)

@@ -6,6 +6,7 @@ bounds for all aliases. ops/value_ranges.py derives the bounds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from shapeproof.export.ops.call import ANYTHING, Span, span
 from shapeproof.export.ops.value_ranges import INTEGRAL, of_dtype
 from shapeproof.export.shim.process.transforms import is_transformed
-from shapeproof.export.shim.storages import storage_objects
+from shapeproof.export.shim.storages import storage_objects, storages
 
 
 class Contents:
@@ -23,11 +24,14 @@ class Contents:
     def __init__(self) -> None:
         self._noted = WeakIdKeyDictionary()  # to a dtype and bounds
 
-    def note(self, tensor: torch.Tensor, found: Span) -> None:
-        """Note the bounds of a fresh tensor's elements."""
-        if found.known and str(tensor.dtype) in INTEGRAL:
-            for storage in storage_objects(tensor):
-                self._noted[storage] = (str(tensor.dtype), found)
+    def note(self, operands: Any, results: Sequence[Any], found: Sequence[Span]) -> None:
+        """Note the bounds of the elements of an operator's results that share no storage with its operands."""
+        aliased = set(storages(operands))
+        for result, bounds in zip(results, found, strict=False):
+            fresh = isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result))
+            if fresh and bounds.known and str(result.dtype) in INTEGRAL:
+                for storage in storage_objects(result):
+                    self._noted[storage] = (str(result.dtype), bounds)
 
     def of(self, tensor: torch.Tensor) -> Span:
         """Return the bounds of a tensor's elements. A storage that is read as another dtype has no noted bounds."""
