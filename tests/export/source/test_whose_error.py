@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import InternalError, UsageError
 from shapeproof.export import ConstraintViolation, TensorSpec, check, export
 from shapeproof.export.source.errors import raised_by_user
+from tests.agreement import agree
 
 X = torch.ones(3, 4)
 B = Dim("b", min=1, max=8)
@@ -81,6 +83,30 @@ def test_a_check_that_the_model_calls_is_its_own_and_that_of_an_operator_is_not(
     assert raised_by_user(raised(lambda: torch._assert(x.shape[0] == 3, "")))
     assert not raised_by_user(raised(lambda: torch.mm(x, x)))
     assert not raised_by_user(raised(lambda: torch.ops.aten.cat([x, x.t()])))
+
+
+MADE_OF_BOOLS = {
+    "bool": lambda x: torch._assert(bool((x < 5).all()), "too large"),
+    "not": lambda x: torch._assert(not (x >= 5).any(), "too large"),
+    "and": lambda x: torch._assert(bool((x < 5).all()) and bool((x > -5).all()), "too large"),
+    "torch._check": lambda x: torch._check(bool((x < 5).all()), lambda: "too large"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("guard", MADE_OF_BOOLS.values(), ids=MADE_OF_BOOLS)
+def test_a_check_of_pythons_bool_is_the_models_own(guard):
+    """The fault: `bool` asked for the answer, and the exception on the other side counted as torch's."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            guard(x)
+            return x + 1
+
+    report = check(Model(), (torch.zeros(3),), dynamic_shapes=({0: Dim("n", min=0, max=16)},))
+    assert report.status == "proved", str(report)
+    for rows in itertools.chain.from_iterable(itertools.product((0.0, 7.0, -7.0), repeat=n) for n in range(4)):
+        assert agree(Model(), report.program.module(), (torch.tensor(rows),))
 
 
 class Branches(torch.nn.Module):

@@ -321,30 +321,6 @@ def test_a_check_stays_and_says_what_the_user_says(guard, sentence):
                 run(torch.ones(5), torch.tensor(count))
 
 
-MADE_OF_BOOLS = {
-    "bool": lambda x: torch._assert(bool((x < 5).all()), "too large"),
-    "not": lambda x: torch._assert(not (x >= 5).any(), "too large"),
-    "and": lambda x: torch._assert(bool((x < 5).all()) and bool((x > -5).all()), "too large"),
-    "torch._check": lambda x: torch._check(bool((x < 5).all()), lambda: "too large"),
-}
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("guard", MADE_OF_BOOLS.values(), ids=MADE_OF_BOOLS)
-def test_a_check_of_pythons_bool_is_the_models_own(guard):
-    """The fault: `bool` asked for the answer, and the exception on the other side counted as torch's."""
-
-    class Model(torch.nn.Module):
-        def forward(self, x):
-            guard(x)
-            return x + 1
-
-    report = check(Model(), (ROWS,), dynamic_shapes=({0: Dim("n", min=0, max=16)},))
-    assert report.status == "proved", str(report)
-    for rows in itertools.chain.from_iterable(itertools.product((0.0, 7.0, -7.0), repeat=n) for n in range(4)):
-        assert agree(Model(), report.program.module(), (torch.tensor(rows),))
-
-
 @pytest.mark.thorough
 def test_the_example_shows_the_way_past_a_raise():
     """Most numbers do not pass; that the example's do is not seen from its sizes."""
