@@ -44,24 +44,18 @@ def _imported_names(source: str, module: str) -> Iterator[str]:
 
 
 @functools.cache
-def at_run_time(source: str, *, loading: bool = False) -> str:
-    r"""A source text without what only type checkers import; if `loading`, without the bodies of functions, too.
+def at_run_time(source: str) -> str:
+    r"""A source text without what only type checkers import.
 
     >>> at_run_time("if TYPE_CHECKING:\n    import a\nimport b")
     'pass\nimport b'
     """
-    return ast.unparse(_RunTime(loading).visit(ast.parse(source)))
+    return ast.unparse(_RunTime().visit(ast.parse(source)))
 
 
 class _RunTime(ast.NodeTransformer):
-    def __init__(self, loading: bool) -> None:
-        self._loading = loading
-
     def visit_If(self, node: ast.If) -> ast.AST:
         return ast.Pass() if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return ast.Pass() if self._loading else self.generic_visit(node)
 
 
 def upward_imports(source: str, module: str) -> list[str]:

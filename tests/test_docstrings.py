@@ -21,9 +21,9 @@ def public_functions():
     for module in map(importlib.import_module, MODULES):
         for name in sorted(set(module.__all__) - EXEMPT - OF_TERMS):
             found = getattr(module, name)
-            members = (
-                {f"{name}.{each}": member for each, member in vars(found).items()} if inspect.isclass(found) else {}
-            )
+            bases = inspect.getmro(found) if inspect.isclass(found) else ()
+            ours = [each for each in bases if each.__module__.startswith("shapeproof.")]
+            members = {f"{name}.{each}": member for of in ours for each, member in vars(of).items()}
             for full, member in (members or {name: found}).items():
                 if inspect.isfunction(member) and not full.rpartition(".")[2].startswith("_") and full not in TORCHS:
                     yield pytest.param(member, id=full)
@@ -34,6 +34,7 @@ INSIDE = {
     "VerifiedProgram.rely_on",
     "VerifiedProgram.carry",
     "Regions.carry",
+    "Regions.read",
     "Contract.with_unchecked",
     *("Program.serves", "Program.takes", "Program.misfit", "Program.covers"),
     *("Padding.pad", "Padding.call", "Buckets.corner_of", "Seen.add_call", "Seen.named"),

@@ -14,7 +14,7 @@ from shapeproof.ci.specs.dims import conditions, parse_size
 from shapeproof.ci.specs.spec import Dim, Found, Input, Model, Operator, Spec, SpecFile
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.contract import Contract
-from shapeproof.contract.saved import from_data, to_data
+from shapeproof.contract.contract import from_data, to_data
 
 TIMEOUT = 3600.0
 """Default time limit for a model, in seconds."""

@@ -9,3 +9,5 @@ records/   declarations, guards, verdicts and diagnostics as data
 
 Layering: this room describes questions and answers; the rooms above decide them.
 """
+
+from shapeproof.constraints.syntax import text as text  # every node prints by it

@@ -32,6 +32,8 @@ class Node:
     __slots__ = ("children", "key", "named", "obliged", "total")
     __match_args__: ClassVar[tuple[str, ...]] = ()
     rank: ClassVar[int]  # the order among nodes of different classes
+    in_text: ClassVar[Callable[[Any], str]]  # the language builds on every node: syntax/text.py sets both
+    of_text: ClassVar[Callable[[str], Any]]
 
     children: tuple[Node, ...]
     key: tuple[int, int, str]
@@ -106,16 +108,12 @@ class Node:
         return union(*(child.named or frozenset() for child in self.children))
 
     def __str__(self) -> str:
-        from shapeproof.constraints.syntax.text import format_node  # text builds on every other module
-
-        return format_node(self)
+        return self.in_text()
 
     __repr__ = __str__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from shapeproof.constraints.syntax.text import parse_any  # as above
-
-        return parse_any, (str(self),)
+        return type(self).of_text, (str(self),)
 
 
 class Named(Node):

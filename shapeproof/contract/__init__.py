@@ -1,19 +1,17 @@
 """The inputs that a program accepts, for its servers. Imports neither torch nor Z3, only the standard library.
 
-contract.py    the contract: accepts, check, wrap
+contract.py    the contract: accepts, check, wrap; to JSON and back
 holder.py      checks flat inputs; finds the nearest accepted sizes
 inputs.py      the requirements on one flat input
 sizes.py       symbols read off sizes, and checked against formulas
 structure.py   how a call nests the flat inputs
 fast.py        the whole check as one generated function
 outside.py     the error for inputs that are not accepted
-saved.py       contracts to JSON and back
 archives.py    the contract inside the file of a saved program
 """
 
-from shapeproof.contract.contract import Contract
+from shapeproof.contract.contract import Contract, load
 from shapeproof.contract.holder import Answer
 from shapeproof.contract.outside import OutsideDomain
-from shapeproof.contract.saved import load
 
 __all__ = ["Answer", "Contract", "OutsideDomain", "load"]

@@ -1,9 +1,9 @@
 """Verified export. Public names are imported on first use, so that importing another room does not load torch.
 
-call      the user's entry points                       api.py, checks.py, watch.py
-path      the main path of a check, and its limits      verify.py, limits.py
-seen      a verdict compared with a profile of inputs   against_seen.py, serving.py
-rooms     from the bottom up     shim/, source/, declare/, ops/, graph/, trace/, explore/, report/, build/
+call    the user's entry points                   api.py, checks.py
+forms/  other forms of a program, of declarations, made on demand by the main path
+path    the main path of a check, and its limits  verify.py, limits.py
+rooms   from the bottom up: shim/, source/, declare/, ops/, graph/, trace/, explore/, report/, build/
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from torch.export import Dim as Dim
 
     from shapeproof.contract.outside import OutsideDomain as OutsideDomain
-    from shapeproof.export.api import UndecidedWarning as UndecidedWarning
     from shapeproof.export.api import check as check
     from shapeproof.export.api import export as export
-    from shapeproof.export.build.program import VerifiedProgram as VerifiedProgram
-    from shapeproof.export.build.regions.dispatch import Regions as Regions
-    from shapeproof.export.build.regions.dispatch import load_regions as load_regions
     from shapeproof.export.checks import constrain_range as constrain_range
     from shapeproof.export.declare.inputs import TensorSpec as TensorSpec
     from shapeproof.export.declare.sources import Sources as Sources
+    from shapeproof.export.forms.programs import Regions as Regions
+    from shapeproof.export.forms.programs import UndecidedWarning as UndecidedWarning
+    from shapeproof.export.forms.programs import VerifiedProgram as VerifiedProgram
+    from shapeproof.export.forms.programs import load_regions as load_regions
+    from shapeproof.export.forms.seen.watch import watching as watching
     from shapeproof.export.report.report import ConstraintViolation as ConstraintViolation
     from shapeproof.export.report.report import Report as Report
     from shapeproof.export.report.report import load_report as load_report
-    from shapeproof.export.watch import watching as watching
     from shapeproof.solver.budget import Budget as Budget
 
 __all__, _imported = imported(
@@ -44,8 +44,9 @@ __all__, _imported = imported(
         ".checks": "constrain_range",
         ".declare.inputs": "TensorSpec",
         ".declare.sources": "Sources",
+        ".forms.programs": "Regions UndecidedWarning VerifiedProgram load_regions",
+        ".forms.seen.watch": "watching",
         ".report.report": "ConstraintViolation Report load_report",
-        ".watch": "watching",
     },
 )
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import functools
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.build.regions.dispatch import Regions
-from shapeproof.export.report.report import ConstraintViolation, Report
-from shapeproof.export.serving import verdict
+from shapeproof.export.declare.inputs import Inputs, declare
+from shapeproof.export.forms.programs import Regions, VerifiedProgram, given_out, with_forms
+from shapeproof.export.report.report import Report
 from shapeproof.export.shim.inputs.binding import read_collection
 from shapeproof.export.shim.modules import uncompiled
 from shapeproof.export.shim.process.one_thread import one_thread
-from shapeproof.export.source.declared_at import in_the_call
+from shapeproof.export.source.declared_at import Where, in_the_call
 from shapeproof.export.verify import verified
 from shapeproof.solver.budget import Budget
-
-
-class UndecidedWarning(UserWarning):
-    """The solver's budget ran out: the program carries run-time checks in place of a proof."""
 
 
 @overload
@@ -123,19 +117,6 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     return given_out(report)
 
 
-def given_out(report: Report) -> VerifiedProgram | Regions:
-    """The program of a report; what is undecided warns.
-
-    Raises:
-        ConstraintViolation: there is none.
-    """
-    if report.program is None:
-        raise ConstraintViolation(report) from report.raised
-    if report.status == "undecided":
-        warnings.warn(str(report), UndecidedWarning, stacklevel=3)
-    return report.program
-
-
 def check(  # noqa: PLR0913 - as above
     mod: torch.nn.Module,
     args: tuple[Any, ...],
@@ -191,4 +172,26 @@ def check(  # noqa: PLR0913 - as above
         progress=progress,
     )
     with one_thread:
-        return verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where)
+        return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where))
+
+
+def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
+    verify: Callable[[Inputs], Report],
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    constraints: Sequence[str],
+    where: Where,
+) -> Report:
+    """Return the report on a model, for any form of declared sizes.
+
+    Raises:
+        UsageError: an entry is invalid; the message names it.
+    """
+    declaring = functools.partial(declare, mod, args, kwargs)
+    if isinstance(dynamic_shapes, Mapping | Sequence | None):
+        return verify(declaring(dynamic_shapes, constraints, where))
+    from shapeproof.export.forms.seen.serving import verdict_on_seen
+
+    return verdict_on_seen(verify, mod, declaring, dynamic_shapes, constraints, where)

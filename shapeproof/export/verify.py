@@ -20,8 +20,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import InternalError, ShapeproofError, Unevaluable, UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export.build.conclude import conclude, together, vacuous
-from shapeproof.export.build.regions.dispatch import Regions
-from shapeproof.export.build.regions.merge import Merging
+from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.copies import parameters_copied_once
@@ -111,7 +110,7 @@ def verified(  # noqa: PLR0913 - what the user gave
             for each in apart:
                 stack.enter_context(each)
             report = _reported(task, trace, splitting=splitting)
-            returned = functools.partial(_by_one_program, task, inputs=inputs)
+            returned = functools.partial(verify_module, inputs=inputs, progress=progress)
             report = offering_return(report, task.missed, lambda told: returned(returning(mod, told)))
             return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
     except Exception as error:  # noqa: BLE001 - told in a sentence, or raised again
@@ -273,12 +272,11 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     if done.unexplored is not None:
         warnings.append(unexplored(*done.unexplored, task.inputs))
     report = together(task.inputs, done, [*errors, *warnings])
-    if isinstance(report.program, Regions):
-        report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_one_program, task))
+    if isinstance(report.program, ReportedRegions):
+        report.program.explored = (task.mod, task.inputs, done)
     return report
 
 
-def _by_one_program(task: _Task, mod: torch.nn.Module, inputs: Inputs) -> Report:
-    """Return the verdict on another module in place of the model."""
-    trace = functools.partial(tracer.trace, mod, inputs)
-    return _reported(replace(task, mod=mod, inputs=inputs), trace, splitting=False)
+def verify_module(mod: torch.nn.Module, inputs: Inputs, progress: Callable[[str], None] = lambda _: None) -> Report:
+    """Verify a module that stands for a model, by one program; no further help is sought, and what fails raises."""
+    return _reported(_Task(mod, inputs, progress), functools.partial(tracer.trace, mod, inputs), splitting=False)

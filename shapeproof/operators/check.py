@@ -25,7 +25,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
 from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.export.build.regions.dispatch import Regions
+from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import remember_proof, unproved
@@ -125,7 +125,7 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
             f"the fake kernel of {operator.name()} cannot be run: {with_kind(error.__cause__)}"
         ) from error.__cause__
     report = functools.partial(OperatorReport, operator.name(), compared=sum(alone.trusted.values()))
-    if alone.status != "proved" or not isinstance(alone.program, Regions):
+    if alone.status != "proved" or not isinstance(alone.program, ReportedRegions):
         wrong = _refused(operator, inputs, alone)
         ours = inspect.getfile(Calling)  # no line of the user's
         told = tuple(replace(each, file=None, line=None) if each.file == ours else each for each in alone.diagnostics)
@@ -159,7 +159,7 @@ def _traced_kernel(operator: Any, declared: Declared, budget: Budget) -> list[Pr
         report = verified(*declared(kernel), splitting=True, budget=budget)
     except Exception as error:  # noqa: BLE001 - whatever it raises, it cannot be followed
         return f"the kernel cannot be traced: {first_line(error)}"
-    if report.status != "proved" or not isinstance(report.program, Regions):
+    if report.status != "proved" or not isinstance(report.program, ReportedRegions):
         return "the kernel, traced as a model, is not proved itself"
     if report.trusted:
         return f"the kernel calls {', '.join(report.trusted)}, whose fake is not proved here"
@@ -173,7 +173,7 @@ def _programs(report: Report) -> list[Program]:
 
 def _refused(operator: Any, inputs: Inputs, alone: Report) -> Diagnostic | None:
     """Report the smallest sizes that the fake rejects and the operator accepts; None if there are none to compare."""
-    if alone.status != "undecided" or not isinstance(alone.program, Regions):
+    if alone.status != "undecided" or not isinstance(alone.program, ReportedRegions):
         return None
     names, domain = sorted(inputs.domain.symbols), inputs.facts()
     served = f.disjunction(*alone.program.holds)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from shapeproof.seen.calls import Call, Kind, Strides
+from shapeproof.seen.calls import Call, Kind, Strides, size_names
 from shapeproof.seen.lattice import Lattice
+from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.points import (
     Point,
     Ranked,
@@ -215,3 +216,13 @@ def _same(one: Strides, other: Strides) -> Strides:
     if one is None or other is None:
         return None
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
+
+
+def seen_sizes(joints: Mapping[Kind, Joint]) -> list[SeenSize]:
+    """The sizes that varied; of several kinds of calls, those of each."""
+    return [
+        SeenSize(name, tuple(sorted({point[column] for point in joint.points})))
+        for kind, joint in joints.items()
+        for column, name in enumerate(size_names(kind))
+        if joint.varying[column]
+    ]

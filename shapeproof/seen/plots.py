@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.seen.calls import Kind, size_names
-from shapeproof.seen.joint import Joint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,16 +44,6 @@ class SeenSize:
         """The greatest number that is drawn."""
         ends = [end for end in self.served or () if end is not None]
         return max([*self.seen, *self.lost, *ends], key=abs, default=0)
-
-
-def seen_sizes(joints: Mapping[Kind, Joint]) -> list[SeenSize]:
-    """The sizes that varied; of several kinds of calls, those of each."""
-    return [
-        SeenSize(name, tuple(sorted({point[column] for point in joint.points})))
-        for kind, joint in joints.items()
-        for column, name in enumerate(size_names(kind))
-        if joint.varying[column]
-    ]
 
 
 def svg(sizes: Sequence[SeenSize]) -> str:

@@ -17,8 +17,8 @@ from typing import Any
 
 from shapeproof.files import given_file, write_whole
 from shapeproof.seen.calls import Call, Kind, flattened, read_call, size_names
-from shapeproof.seen.joint import Joint
-from shapeproof.seen.plots import plot_html, seen_sizes
+from shapeproof.seen.joint import Joint, seen_sizes
+from shapeproof.seen.plots import plot_html
 from shapeproof.seen.points import digest
 from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.saved import parsed, saved

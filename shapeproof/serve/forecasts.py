@@ -26,7 +26,8 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import Declaration, Origin
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import symbol
-from shapeproof.export import ConstraintViolation, Regions, Report
+from shapeproof.export import ConstraintViolation, Report
+from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import forms_of
@@ -154,7 +155,7 @@ class _Counter:
         self._report = report
         self._holds: tuple[Formula, ...] = (f.TRUE,)
         required = () if report.program is None else report.program.contract.formulas
-        if isinstance(report.program, Regions):
+        if isinstance(report.program, ReportedRegions):
             self._holds = report.program.holds
         self._inputs = _claiming(inputs, required)
         self._points = [_points(holds, self._inputs) for holds in self._holds]

@@ -22,7 +22,7 @@ import torch
 from shapeproof.constraints.errors import ShapeproofError, UsageError, nearest
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import ConstraintViolation, VerifiedProgram
-from shapeproof.export.declare.from_seen import parameters
+from shapeproof.export.forms.seen.from_seen import parameters
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.process.one_thread import exporting
 from shapeproof.export.shim.process.transforms import transforming

@@ -17,7 +17,8 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import table
 from shapeproof.seen import Seen
-from shapeproof.seen.plots import SeenSize, plot_html, seen_sizes, steps_html
+from shapeproof.seen.joint import seen_sizes
+from shapeproof.seen.plots import SeenSize, plot_html, steps_html
 from shapeproof.serve.misses import Miss
 from shapeproof.serve.programs import Program, by_key
 from shapeproof.solver.facts import Facts

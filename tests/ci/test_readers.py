@@ -21,8 +21,8 @@ from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Undecided
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.contract import Contract
+from shapeproof.contract.contract import to_data
 from shapeproof.contract.inputs import ConstantInput, TensorInput
-from shapeproof.contract.saved import to_data
 from shapeproof.contract.structure import Entries, Items, Structure
 from shapeproof.export import load_report
 from shapeproof.export.report.bounds import Bound

@@ -20,9 +20,9 @@ from shapeproof.constraints.meaning.evaluate import has_meaning, holds_at
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import constant, symbol
 from shapeproof.contract import Contract, OutsideDomain, load
+from shapeproof.contract.contract import contract_text, from_data, read_contract, to_data
 from shapeproof.contract.fast import accepting
 from shapeproof.contract.inputs import ConstantInput, IntInput, ObjectInput, TensorInput
-from shapeproof.contract.saved import contract_text, from_data, read_contract, to_data
 from shapeproof.contract.structure import Entries, Items, Opaque, Structure
 from tests import strategies as s
 

@@ -31,7 +31,7 @@ from torch.utils import _pytree as pytree
 from shapeproof.constraints.meaning.evaluate import holds_at, true_at
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
-from shapeproof.export.build.regions.dispatch import Regions
+from shapeproof.export.build.regions import ReportedRegions
 from tests.agreement import RAISES, agree, outcome
 
 # ---------------------------------------------------------------------- programs
@@ -371,7 +371,7 @@ def judge(program, report, *, limited=False):
         return
     run = report.program.module()
     assert program.disagreements(run, may_refuse=undecided) == []
-    if isinstance(report.program, Regions):
+    if isinstance(report.program, ReportedRegions):
         serving = {sizes: served(report.program, program, sizes) for sizes in program.box}
         assert all(count == 1 or (undecided and count == 0) for count in serving.values()), serving
         assert [sizes for sizes, count in serving.items() if count and not served_there(program, run, sizes)] == []

@@ -40,6 +40,6 @@ def _parameters(target: str, merged: Seen) -> tuple[str, ...]:
     """Return the model's parameter names if some input is known only by position. Loads the model in that case."""
     if not any(slot.is_placed for kind in merged.joints for slot in kind):
         return ()
-    from shapeproof.export.declare.from_seen import parameters
+    from shapeproof.export.forms.seen.from_seen import parameters
 
     return parameters(call_target(target))

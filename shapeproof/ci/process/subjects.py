@@ -152,8 +152,8 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
     """
     check_version()
     with refused("the exporter cannot be loaded"):
-        from shapeproof.export.against_seen import held_against
-        from shapeproof.export.serving import verdict
+        from shapeproof.export.api import verdict
+        from shapeproof.export.forms.seen.against_seen import held_against
         from shapeproof.export.verify import verified
     model, seen = subject.model, subject.seen
 

@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 from shapeproof.constraints.errors import FormulaSyntaxError, UsageError, nearest
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.syntax.parsing import as_truth, parse
 from shapeproof.constraints.syntax.parsing import parse as parse_any
 from shapeproof.constraints.syntax.printing import format_node
@@ -75,5 +76,6 @@ def parse_term(text: str) -> Term:
     return value
 
 
+Node.in_text, Node.of_text = format_node, parse
 format_term = format_formula = format_node
 """Return the text of a term, or of a formula; `rename` maps symbols to displayed names."""

@@ -23,8 +23,8 @@ from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.divisions import write_divisions
 from shapeproof.export.build.hints import exemplify
-from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.build.regions.dispatch import Regions
+from shapeproof.export.build.program import ReportedProgram
+from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.build.rounded import left_in_floats
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Deferred
@@ -136,14 +136,14 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
     return unmatched(traced, inputs, domain.formulas, trial.learned.checks, trial.learned.promised)
 
 
-def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:
+def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> ReportedProgram:
     """Build the returned program from a traced program with its domain in the graph."""
     taken_apart = TakenApart(traced, inputs)
     facts = close_trace(traced, contract.formulas, inputs.user_names, taken_apart.where)
     exemplify(traced, inputs.hints)
     note_known_sizes(traced)
     write_divisions(traced, facts)
-    return VerifiedProgram.of(traced, taken_apart, contract)
+    return ReportedProgram.of(traced, taken_apart, contract)
 
 
 def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> Report:
@@ -177,12 +177,12 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> 
         trusted=dict(trusted),
         inputs=inputs.shapes,
     )
-    programs = [each.program for each in reports if isinstance(each.program, VerifiedProgram)]
+    programs = [each.program for each in reports if isinstance(each.program, ReportedProgram)]
     if len(programs) < len(reports):
         return found
     for program, report in zip(programs, reports, strict=True):
         program.carry(report)
-    regions = Regions(
+    regions = ReportedRegions(
         programs=tuple(programs),
         holds=tuple(region.holds for region in done.regions),
         contract=Requirements.of_sizes(inputs, domain),

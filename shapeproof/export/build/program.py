@@ -1,4 +1,4 @@
-"""The result of an export: a torch.export.ExportedProgram that carries its report.
+"""The program of a verdict: a torch.export.ExportedProgram that carries its report.
 
 AOTInductor, torch.onnx, ExecuTorch and torch.export.save accept it like any ExportedProgram. It adds `report`, tests
 the result of `run_decompositions` against itself, and its modules refuse inputs outside the contract.
@@ -11,7 +11,7 @@ import functools
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
@@ -25,29 +25,25 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.process import transforms
-from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.trace.checks.held import unheld
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.export.build.accepted.contract import Requirements
     from shapeproof.export.build.decompose import TakenApart
-    from shapeproof.export.build.static.bounded import Count
     from shapeproof.export.report.report import Report
 
 
-class VerifiedProgram(torch.export.ExportedProgram):
-    """An exported program with the report of what was proved about it."""
+class ReportedProgram(torch.export.ExportedProgram):
+    """An exported program with the report of what was proved about it; to users, a VerifiedProgram."""
 
     report: Report
     taken_apart: TakenApart
     contract: Requirements
 
     @classmethod
-    def of(
-        cls, program: torch.export.ExportedProgram, taken_apart: TakenApart, contract: Requirements
-    ) -> VerifiedProgram:
-        """Return the program as a VerifiedProgram, still without report. The state is shared, not copied."""
+    def of(cls, program: torch.export.ExportedProgram, taken_apart: TakenApart, contract: Requirements) -> Self:
+        """Return the program as one of this class, still without report. The state is shared, not copied."""
         verified = cls.__new__(cls)
         verified.__dict__.update(program.__dict__)
         verified.taken_apart = taken_apart
@@ -78,7 +74,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
         self,
         decomp_table: dict[Any, Callable[..., Any]] | None = None,
         decompose_custom_triton_ops: bool = False,  # noqa: FBT001, FBT002 - torch's signature
-    ) -> VerifiedProgram:
+    ) -> Self:
         """Like torch's: return the program in core operators.
 
         Raises:
@@ -88,11 +84,11 @@ class VerifiedProgram(torch.export.ExportedProgram):
         plain.__dict__.update(self.__dict__)
         guarding.note_guards(plain, [])  # a tracer would call the guards with its proxies of the inputs
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
-        verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
+        verified = self.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
         verified.carry(self.report)
         return self._audited(verified)
 
-    def _audited(self, form: VerifiedProgram) -> VerifiedProgram:
+    def _audited(self, form: Self) -> Self:
         """Return another form of this program.
 
         Raises:
@@ -105,72 +101,18 @@ class VerifiedProgram(torch.export.ExportedProgram):
             raise UsageError(f"torch drops a check of the program in this form of it: {message}")
         return form
 
-    def bounded(self) -> tuple[VerifiedProgram, tuple[Count, ...]]:
-        """Replace each size from data by its proved bound, so that all sizes of the program are constant.
-
-        Returns:
-            The new program, which returns the results at their bounds and, after them, the counts; and for each count
-            its bound and the results whose valid rows it counts. Rows beyond the count hold arbitrary values.
-
-        Raises:
-            UsageError: a size has no bound, or rows beyond a count would reach valid rows; the message names the node.
-
-        >>> from shapeproof.export import export
-        >>> class Model(torch.nn.Module):
-        ...     def forward(self, x):
-        ...         return x[x > 0] * 2
-        >>> static, counts = export(Model(), (torch.ones(4),)).bounded()
-        >>> static.module()(torch.tensor([3.0, -1.0, 5.0, 0.0]))[1], *map(str, counts)
-        (tensor(2), '<=4: result 0, dim 0')
-        """
-        from shapeproof.export.build.static.bounded import bounded
-
-        return bounded(self)
-
-    def with_gradients(self) -> VerifiedProgram:
-        """The joint program: what this one gives, and the gradients of its parameters and inputs, in one graph.
-
-        It takes what this program takes and, as `tangents=`, the gradients of the results that autograd follows, in
-        order; of a loss a list of one 1. It gives the results, and the gradients by name: those of the parameters that
-        require them, and of inputs whose example does. What autograd asks about sizes is proved over the domain, and
-        gradients are compared with eager's at its corners.
-
-        Returns:
-            The program; undecided questions warn once, and what they are about is refused at run time.
-
-        Raises:
-            UsageError: the model has gradients that are not in its operators, or there are none.
-            ConstraintViolation: at some of the sizes the gradients are not eager's.
-
-        >>> from shapeproof.export import Dim, export
-        >>> program = export(torch.nn.Linear(2, 1), (torch.ones(3, 2),), dynamic_shapes=({0: Dim("n", min=0)},))
-        >>> joint = program.with_gradients()
-        >>> result, gradients = joint.module()(torch.ones(5, 2), tangents=[torch.ones(5, 1)])
-        >>> gradients["weight"], gradients["bias"]
-        (tensor([[5., 5.]]), tensor([5.]))
-        """
-        from shapeproof.export.api import given_out
-        from shapeproof.export.build.gradients import joint_report, refuse_divisions
-
-        with one_thread:
-            report = joint_report(self)
-        joint = cast("VerifiedProgram", given_out(report))
-        refuse_divisions(self, joint)
-        joint.rely_on([self.contract])
-        return self._audited(joint)
-
     def validate(self) -> None:
         """Like torch's, called before a save: write out slice bounds, since torch's ShapeEnv would ask about them."""
         write_clamps(self, Facts(self.contract.formulas))
         super().validate()  # type: ignore[no-untyped-call]
 
-    def __copy__(self) -> VerifiedProgram:
-        copied = VerifiedProgram.__new__(VerifiedProgram)
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> VerifiedProgram:
-        copied = VerifiedProgram.__new__(VerifiedProgram)
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied

@@ -4,9 +4,7 @@ No file here traces a model.
 
 inputs.py       reads the declarations
 anchors.py      the points of the given inputs
-from_seen.py    a profile of seen inputs, as declarations
 materialize.py  tensors of other sizes, like the example's
-reading.py      reads one call of a model for `Seen`
 sources.py      torch.compile's list of dynamic sources, as declarations
 redeclare.py    writes a repaired domain as declarations, when they are asked for
 """

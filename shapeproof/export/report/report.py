@@ -30,8 +30,8 @@ from shapeproof.seen.plots import SeenSize
 from shapeproof.solver.proofs.certificate import REPORT, VERDICT, Subject, write_certificate
 
 if TYPE_CHECKING:
-    from shapeproof.export.build.program import VerifiedProgram
-    from shapeproof.export.build.regions.dispatch import Regions
+    from shapeproof.export.build.program import ReportedProgram
+    from shapeproof.export.build.regions import ReportedRegions
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,7 +70,7 @@ class Report:
     `check_operator` has proved for all calls of the program."""
     contract: Contract | None = None
     """The contract of the program's inputs, for users without torch; None if no program is returned."""
-    program: VerifiedProgram | Regions | None = field(default=None, compare=False)
+    program: ReportedProgram | ReportedRegions | None = field(default=None, compare=False)
     answers: Subject | None = field(default=None, compare=False)
     """All answers of the solver in this run; None in a loaded report."""
     raised: Exception | None = field(default=None, compare=False)

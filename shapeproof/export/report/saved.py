@@ -19,7 +19,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.contract import Contract
 from shapeproof.contract.archives import saved_text
-from shapeproof.contract.saved import from_data, to_data
+from shapeproof.contract.contract import from_data, to_data
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap

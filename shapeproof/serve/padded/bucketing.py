@@ -19,7 +19,7 @@ from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.syntax.text import parse_term
 from shapeproof.constraints.terms import Term
-from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.forms.programs import VerifiedProgram
 from shapeproof.seen import Seen
 from shapeproof.serve.padded.padding import Padding, padding_of
 from shapeproof.serve.padded.plans import Plan, Point, Search, dominates, fewest, least_waste

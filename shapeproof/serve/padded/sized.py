@@ -12,7 +12,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.compiled import compiled
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges
-from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.forms.programs import VerifiedProgram
 from shapeproof.export.shim.inputs import dims
 from shapeproof.seen import Seen
 from shapeproof.seen.joint import Joint

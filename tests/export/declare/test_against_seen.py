@@ -8,8 +8,8 @@ from torch.export import Dim
 
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.export import TensorSpec, export
-from shapeproof.export.against_seen import held_against
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.forms.seen.against_seen import held_against
 from shapeproof.export.verify import verified
 from shapeproof.seen import Seen
 from shapeproof.seen.plots import SeenSize

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.syntax.text import parse_formula as parse
-from shapeproof.export.build.regions.predicates import chosen, compared, kept_inside
+from shapeproof.export.forms.predicates import chosen, compared, kept_inside
 from shapeproof.solver.facts import Facts
 
 NAMES = ("a", "b")

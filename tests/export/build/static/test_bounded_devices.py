@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from shapeproof.export.build.static.masked_rows import ROWS
-from shapeproof.export.build.static.masked_values import VALUES
-from shapeproof.export.build.static.masking import Given, Operand
+from shapeproof.export.forms.static.masked_rows import ROWS
+from shapeproof.export.forms.static.masked_values import VALUES
+from shapeproof.export.forms.static.masking import Given, Operand
 
 COUNT, ALL = torch.tensor(3), torch.tensor(6)
 

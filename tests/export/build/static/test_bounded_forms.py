@@ -10,9 +10,9 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.export.build.static.masked_losses import LOSSES
-from shapeproof.export.build.static.masked_values import VALUES
-from shapeproof.export.build.static.masking import Given, Operand
+from shapeproof.export.forms.static.masked_losses import LOSSES
+from shapeproof.export.forms.static.masked_values import VALUES
+from shapeproof.export.forms.static.masking import Given, Operand
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.trees import leaves
 from tests.agreement import RAISES, outcome

@@ -17,7 +17,7 @@ import torch
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.terms import Term
-from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import module_of
@@ -29,6 +29,7 @@ from shapeproof.export.shim.numbers.sym_nodes import BY_ZERO
 from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.export.trace.traced import translator_of
+from shapeproof.export.verify import verified
 
 TANGENTS = "tangents"
 """What the gradients of the results are called among the inputs."""
@@ -49,14 +50,12 @@ class Wanted:
     inputs: Mapping[int, str]
 
 
-def joint_report(program: VerifiedProgram) -> Report:
+def joint_report(program: ReportedProgram) -> Report:
     """The report on the joint program.
 
     Raises:
         UsageError: the program has other gradients than eager, or gives no result that has any.
     """
-    from shapeproof.export.verify import verified
-
     _refuse(program)
     inputs = program.taken_apart.inputs
     wanted, tangents = _wanted(program, inputs)
@@ -69,7 +68,7 @@ def joint_report(program: VerifiedProgram) -> Report:
     return verified(module_around(joint, run.state, _taken(inputs)), _with(inputs, program, tangents))
 
 
-def refuse_divisions(program: VerifiedProgram, joint: VerifiedProgram) -> None:
+def refuse_divisions(program: ReportedProgram, joint: ReportedProgram) -> None:
     """Refuse a joint program that divides by more numbers from data: autograd divides in C++, where nothing raises.
 
     Raises:
@@ -81,12 +80,12 @@ def refuse_divisions(program: VerifiedProgram, joint: VerifiedProgram) -> None:
         raise UsageError(f"autograd divides by a number from data that may be 0, where the program raises: {where}")
 
 
-def _divisions(program: VerifiedProgram) -> list[torch.fx.Node]:
+def _divisions(program: ReportedProgram) -> list[torch.fx.Node]:
     checks = nodes.calls_in(program.graph_module, ASSERTION)
     return [node for node in checks if node.args[1] == BY_ZERO]
 
 
-def _refuse(program: VerifiedProgram) -> None:
+def _refuse(program: ReportedProgram) -> None:
     if program.report.status != "proved":
         raise UsageError(f"expected a proved program, but this one is {program.report.status}")
     for lost in sorted(program.contract.own_backward):
@@ -100,7 +99,7 @@ def _refuse(program: VerifiedProgram) -> None:
         raise UsageError("a program without example inputs has no gradients to be compared")
 
 
-def _wanted(program: VerifiedProgram, inputs: Inputs) -> tuple[Wanted, list[Leaf]]:
+def _wanted(program: ReportedProgram, inputs: Inputs) -> tuple[Wanted, list[Leaf]]:
     """What there are gradients of, and for each result that has one the input that is given its gradient."""
     args, kwargs = inputs.at(inputs.anchors[0], filled=True)
     parameters = _parameters(program)
@@ -130,7 +129,7 @@ def _wanted(program: VerifiedProgram, inputs: Inputs) -> tuple[Wanted, list[Leaf
     return Wanted(tuple(followed), parameters, places), given
 
 
-def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
+def _parameters(program: ReportedProgram) -> tuple[str, ...]:
     """The parameters that required gradients where the program was traced, and do now; of several names the first."""
     placed = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     then = {
@@ -146,7 +145,7 @@ def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
     return tuple(name for name in now if now[name] and name in first.values())
 
 
-def _result_sizes(program: VerifiedProgram) -> list[tuple[Term, ...]]:
+def _result_sizes(program: ReportedProgram) -> list[tuple[Term, ...]]:
     translator = translator_of(program)
     noted = list(map(nodes.metadata, leaves(program.graph.output_node().args[0])))
     return [
@@ -167,7 +166,7 @@ def _refuse_data(tangents: Sequence[Leaf], inputs: Inputs) -> None:
             )
 
 
-def _with(inputs: Inputs, program: VerifiedProgram, tangents: Sequence[Leaf]) -> Inputs:
+def _with(inputs: Inputs, program: ReportedProgram, tangents: Sequence[Leaf]) -> Inputs:
     """The inputs of the program, its whole domain declared, and the gradients of its results."""
     declared = tuple(Declaration(each, Origin("the domain of the program")) for each in program.contract.formulas)
     examples = [replace(leaf, example=_detached(leaf.example), marks=()) for leaf in inputs.leaves]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.declare.reading import CallReader
+from shapeproof.export.forms.seen.reading import CallReader
 from shapeproof.export.shim.process.one_thread import exporting
 from shapeproof.seen import Seen
 

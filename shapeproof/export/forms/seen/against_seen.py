@@ -18,14 +18,14 @@ from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.declare.from_seen import difference, number_seen, parameters, size_terms
 from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.forms.seen.from_seen import difference, number_seen, parameters, size_terms
 from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.report.report import Report
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind, Slot
-from shapeproof.seen.joint import Joint
-from shapeproof.seen.plots import SeenSize, seen_sizes
+from shapeproof.seen.joint import Joint, seen_sizes
+from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.relations import relations
 from shapeproof.seen.text import all_seen_are
 from shapeproof.solver.facts import Facts

@@ -6,7 +6,6 @@ the program serves all seen inputs is proved from the bounds and relations of th
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +17,10 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.export.against_seen import Beside, lost_kinds
-from shapeproof.export.declare.from_seen import Profile, declare_seen, number_seen, size_terms
-from shapeproof.export.declare.inputs import Inputs, declare
+from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.sources import Sources, declare_sources
+from shapeproof.export.forms.seen.against_seen import Beside, lost_kinds
+from shapeproof.export.forms.seen.from_seen import Profile, declare_seen, number_seen, size_terms
 from shapeproof.export.limits import TRIES
 from shapeproof.export.report.report import Report
 from shapeproof.export.source.declared_at import Where
@@ -33,21 +32,15 @@ from shapeproof.solver.facts import Facts
 Verify = Callable[[Inputs], Report]
 
 
-def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
+def verdict_on_seen(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
     verify: Verify,
     mod: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
+    declaring: Callable[..., Inputs],
     dynamic_shapes: Any,
     constraints: Sequence[str],
     where: Where,
 ) -> Report:
-    """Return the report on a model, for any form of declared sizes.
-
-    Raises:
-        UsageError: an entry is invalid; the message names it.
-    """
-    declaring = functools.partial(declare, mod, args, kwargs)
+    """Return the report on a model whose sizes are declared by what was seen, or by torch.compile's list of sources."""
     if isinstance(dynamic_shapes, Seen):
         inputs, profile = declare_seen(mod, declaring, dynamic_shapes, constraints, where)
         if profile.others:

@@ -12,36 +12,38 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import Term, name_of
-from shapeproof.export.build.static.masked_losses import LOSSES
-from shapeproof.export.build.static.masked_rows import ROWS
-from shapeproof.export.build.static.masked_values import VALUES
-from shapeproof.export.build.static.masking import Given, Operand, Refused
-from shapeproof.export.build.static.rows import Rows, listed
+from shapeproof.export.build.program import ReportedProgram
+from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.explore.beside_eager.forms import module_of
+from shapeproof.export.forms.static.masked_losses import LOSSES
+from shapeproof.export.forms.static.masked_rows import ROWS
+from shapeproof.export.forms.static.masked_values import VALUES
+from shapeproof.export.forms.static.masking import Given, Operand, Refused
+from shapeproof.export.forms.static.rows import Rows, listed
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.report.report import Report
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.guarding import assert_all
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.source.declared_at import nowhere
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
-
-if TYPE_CHECKING:
-    from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.verify import verified
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _OF_TENSORS: Mapping[Any, Callable[..., torch.Tensor]] = {
@@ -74,25 +76,23 @@ class Count:
         return f"<={self.bound}: {where}"
 
 
-def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...]]:
-    """Return the program at the bounds of its sizes from data, and the meaning of the counts after its results.
+def bounded_report(program: ReportedProgram) -> tuple[Report, tuple[Count, ...]]:
+    """Return the report on the program at the bounds of its sizes from data, and the meaning of its counts.
 
     Raises:
         UsageError: a size has no bound, or rows beyond a count would reach valid rows; the message names the node.
     """
-    from shapeproof.export.api import export
-
     _refuse(program)
     inputs = program.taken_apart.inputs
     args, kwargs = inputs.at(inputs.example or {}, filled=True)
     static = _Static(program)
     for each_args, each_kwargs in _trials((args, kwargs)):
         static.compare(each_args, each_kwargs)
-    found = export(static, args, kwargs)
-    return found, static.counts
+    report = verified(static, declare(static, args, kwargs, None, (), nowhere))
+    return report, static.counts
 
 
-def _refuse(program: VerifiedProgram) -> None:
+def _refuse(program: ReportedProgram) -> None:
     if program.report.status != "proved":
         raise UsageError(f"expected a proved program, but this one is {program.report.status}")
     contract = program.contract
@@ -135,7 +135,7 @@ class _Static(torch.nn.Module):
         program: the program; its graph is read, its parameters are shared.
     """
 
-    def __init__(self, program: VerifiedProgram) -> None:
+    def __init__(self, program: ReportedProgram) -> None:
         super().__init__()
         self.module = module_of(program)
         self.spec = program.call_spec.in_spec
@@ -185,13 +185,13 @@ class _Static(torch.nn.Module):
             raise UsageError(f"at its bounds the program gives different results: {reason}")
 
 
-def _data_symbols(program: VerifiedProgram) -> set[str]:
+def _data_symbols(program: ReportedProgram) -> set[str]:
     every = (size for node in program.graph.nodes for size in symbols.sizes(node.meta.get("val")))
     read = translator_of(program).size
     return {name for size in every if isinstance(size, torch.SymInt) for name in read(size).symbols}
 
 
-def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
+def _limits(program: ReportedProgram, rows: Rows) -> dict[Term, int]:
     """Return the bound of each size of a tensor."""
     bounds = {bound.name: bound.limits for bound in program.report.bounds}
     found: dict[Term, int] = {}

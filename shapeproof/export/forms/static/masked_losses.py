@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from shapeproof.export.build.static.masked_values import mean_of
-from shapeproof.export.build.static.masking import (
+from shapeproof.export.forms.static.masked_values import mean_of
+from shapeproof.export.forms.static.masking import (
     Given,
     Operand,
     Refused,

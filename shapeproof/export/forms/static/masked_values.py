@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.build.static.masking import (
+from shapeproof.export.forms.static.masking import (
     Given,
     Operand,
     Refused,

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Self
 
 import torch
 
@@ -23,16 +23,14 @@ from shapeproof.constraints.syntax.text import format_formula, format_term, pars
 from shapeproof.contract.archives import NOTE
 from shapeproof.contract.outside import refusal
 from shapeproof.export.build.accepted.contract import InputGuards, Requirements
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.regions import Split
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.saved import fields_of, saved_report
 from shapeproof.export.shim import archives
 from shapeproof.export.shim.modules import registered
-from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.files import whole_file
 from shapeproof.wording import said_by
-
-if TYPE_CHECKING:
-    from shapeproof.export.build.regions.merge import Merging
 
 FORMAT = 2
 """The version of the saved form."""
@@ -40,8 +38,8 @@ _MANIFEST = "shapeproof_regions"
 
 
 @dataclass
-class Regions:
-    """Several programs that together serve the domain, each its own region of it.
+class ReportedRegions:
+    """Several programs that together serve the domain, each its own region of it; to users, Regions.
 
     Attributes:
         programs: one torch.export.ExportedProgram for each region.
@@ -54,8 +52,8 @@ class Regions:
     holds: tuple[Formula, ...]
     contract: Requirements
     report: Report | None = None
-    merging: Merging | None = field(default=None, repr=False)
-    """The data that `merged` needs; None for regions loaded from a file."""
+    explored: tuple[torch.nn.Module, Inputs, Split] | None = field(default=None, repr=False)
+    """The model, its inputs and its regions; None for programs that are loaded or put together."""
 
     def carry(self, report: Report) -> None:
         """Attach the report, also to the file when the programs are saved."""
@@ -69,32 +67,6 @@ class Regions:
     def module(self) -> torch.nn.Module:
         """Return the programs as one module with the model's signature."""
         return _Dispatch(self)
-
-    def merged(self) -> torch.export.ExportedProgram:
-        """Merge the programs into one that dispatches by torch.cond, so one AOTInductor package serves all regions.
-
-        The merged program is proved, compiled and saved like any program.
-
-        Raises:
-            UsageError: the programs cannot be the branches of a torch.cond; the message says why.
-
-        >>> from shapeproof.export import Dim, export
-        >>> class Model(torch.nn.Module):
-        ...     def forward(self, x):
-        ...         return x * 2 if x.shape[0] <= 30 else x - 1
-        >>> shapes = {"x": {0: Dim("n", min=0, max=100)}}
-        >>> regions = export(Model(), (torch.randn(5),), dynamic_shapes=shapes, branches="split")
-        >>> regions.merged().module()(torch.ones(31)).sum()
-        tensor(0.)
-        """
-        if self.merging is None:
-            message = "regions that were loaded from a file cannot be merged: merge them first and save the program"
-            raise UsageError(message)
-        if self.report is not None and self.report.status != "proved":
-            message = "the regions cannot be merged into one program: it is undecided whether they cover the domain"
-            raise UsageError(message)
-        with one_thread:
-            return self.merging.merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
 
     def save(self, path: str | Path) -> None:
         """Write all programs, their regions and the report as one archive, which `load_regions` reads.
@@ -122,59 +94,38 @@ class Regions:
         report = {} if self.report is None else {NOTE: saved_report(self.report)}
         archives.save_archive(file, programs, {_MANIFEST: json.dumps(manifest), **report})
 
-    def __reduce__(self) -> tuple[Callable[[IO[bytes]], Regions], tuple[IO[bytes]]]:
+    @classmethod
+    def read(cls, file: IO[bytes]) -> Self:
+        """Read the regions of an archive.
+
+        Raises:
+            UsageError: there are none, or none that can be read; the message says what the archive holds instead.
+        """
+        with _held_instead("no regions"):
+            texts = archives.texts_in(file)
+            if _MANIFEST not in texts:
+                raise UsageError("it was not written by Regions.save")
+        with _held_instead("damaged regions"):
+            manifest = json.loads(texts[_MANIFEST])
+            found = manifest["format"]
+        if found != FORMAT:
+            raise UsageError(f"regions of format {found}; this release reads format {FORMAT}")
+        with _held_instead("no regions"):
+            programs = archives.programs_in(file)
+        with _held_instead("damaged regions"):
+            regions = cls(*_fields(programs, manifest))
+            if NOTE in texts:
+                regions.report = Report(**fields_of(texts[NOTE], "its report"))
+        return regions
+
+    def __reduce__(self) -> tuple[Callable[[IO[bytes]], Self], tuple[IO[bytes]]]:
         """Pickle in the format of `save`: the state of a trace cannot be pickled."""
         file = io.BytesIO()
         self._write(file)
-        return _read, (file,)
+        return self.read, (file,)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Regions:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return replace(self, programs=copy.deepcopy(self.programs, memo))
-
-
-def load_regions(path: str | Path) -> Regions:
-    """Read a file of `Regions.save`.
-
-    The file contains programs, which are code: run none of unknown origin. Reading a file executes none of its code:
-    compiled code is refused, and pickles of anything but data.
-
-    Args:
-        path: the file.
-
-    Raises:
-        UsageError: the file holds no regions, or something in addition.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            return _read(file)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or said_by(error)}") from None
-    except UsageError as error:
-        raise UsageError(f"{path} holds {error}") from None
-
-
-def _read(file: IO[bytes]) -> Regions:
-    """Read the regions of an archive.
-
-    Raises:
-        UsageError: there are none, or none that can be read; the message says what the archive holds instead.
-    """
-    with _held_instead("no regions"):
-        texts = archives.texts_in(file)
-        if _MANIFEST not in texts:
-            raise UsageError("it was not written by Regions.save")
-    with _held_instead("damaged regions"):
-        manifest = json.loads(texts[_MANIFEST])
-        found = manifest["format"]
-    if found != FORMAT:
-        raise UsageError(f"regions of format {found}; this release reads format {FORMAT}")
-    with _held_instead("no regions"):
-        programs = archives.programs_in(file)
-    with _held_instead("damaged regions"):
-        regions = _regions(programs, manifest)
-        if NOTE in texts:
-            regions.report = Report(**fields_of(texts[NOTE], "its report"))
-    return regions
 
 
 @contextlib.contextmanager
@@ -190,7 +141,10 @@ def _held_instead(what: str) -> Iterator[None]:
         raise UsageError(f"{what}: {said_by(error)}") from None
 
 
-def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Mapping[str, Any]) -> Regions:
+def _fields(
+    programs: Mapping[str, torch.export.ExportedProgram], manifest: Mapping[str, Any]
+) -> tuple[tuple[torch.export.ExportedProgram, ...], tuple[Formula, ...], Requirements]:
+    """Return the programs of an archive, their regions and what they require together."""
     programs_in_order = tuple(programs[f"region{index}"] for index in range(len(manifest["holds"])))
     contract = Requirements(
         tuple(manifest["inputs"]),
@@ -199,13 +153,13 @@ def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Map
         frozenset(map(parse_formula, manifest["declared"])),
         manifest["names"],
     )
-    return Regions(programs_in_order, tuple(map(parse_formula, manifest["holds"])), contract)
+    return programs_in_order, tuple(map(parse_formula, manifest["holds"])), contract
 
 
 class _Dispatch(torch.nn.Module):
     """Runs the program of the region that the inputs lie in."""
 
-    def __init__(self, regions: Regions) -> None:
+    def __init__(self, regions: ReportedRegions) -> None:
         super().__init__()
         self._holds, self._domains, self._names = regions.holds, regions.domains, regions.contract.names
         self.programs = torch.nn.ModuleList(program.module() for program in regions.programs)

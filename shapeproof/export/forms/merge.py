@@ -30,23 +30,23 @@ from shapeproof.constraints.records.domain import Declaration, Origin
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.contract.sizes import plainly, readings
 from shapeproof.export.build.closing_audit import lost
-from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.build.regions.branches import Branch, is_number, unlike
-from shapeproof.export.build.regions.predicates import chosen, compared, kept_inside
+from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import disagreement
 from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.regions import Split
+from shapeproof.export.forms.branches import Branch, is_number, unlike
+from shapeproof.export.forms.predicates import chosen, compared, kept_inside
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.report.explain import disagreeing
-from shapeproof.export.report.report import Report
 from shapeproof.export.shim import consumers
 from shapeproof.export.shim.modules import module_around
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import left_in
+from shapeproof.export.verify import verify_module
 from shapeproof.solver.answers.witness import find, generic
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import equal
@@ -68,21 +68,19 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class Merging:
-    """The regions to merge, and the way to prove the merged program.
+    """The regions to merge.
 
     Attributes:
         mod: the model.
         inputs: its declared inputs.
         done: the explored regions.
-        prove: explores, replays and builds one program for a module.
     """
 
     mod: torch.nn.Module
     inputs: Inputs
     done: Split
-    prove: Callable[[torch.nn.Module, Inputs], Report]
 
-    def merged(self, programs: Sequence[VerifiedProgram]) -> VerifiedProgram:
+    def merged(self, programs: Sequence[ReportedProgram]) -> ReportedProgram:
         """Merge the programs of the regions into one.
 
         Raises:
@@ -104,7 +102,7 @@ class Merging:
         program.report = replace(program.report, notes=(*program.report.notes, *notes))
         return program
 
-    def _either(self, dispatch: Callable[..., _Dispatch], inputs: Inputs) -> VerifiedProgram:
+    def _either(self, dispatch: Callable[..., _Dispatch], inputs: Inputs) -> ReportedProgram:
         """Return the program whose branches are traced at common sizes, or else at sizes of their own regions."""
         try:
             return self._proved(dispatch(), inputs)
@@ -115,16 +113,16 @@ class Merging:
                     return self._proved(dispatch(kept), inputs)
             raise
 
-    def _proved(self, run: _Dispatch, inputs: Inputs) -> VerifiedProgram:
+    def _proved(self, run: _Dispatch, inputs: Inputs) -> ReportedProgram:
         """Return the dispatching program if it is proved to do the same as the model."""
         taken = inspect.signature(self.mod.forward).parameters.values()
         merged = module_around(lambda tensors, *given: run(tensors, leaves(given)), run.state, taken)
         try:
-            report = self.prove(merged, inputs)
+            report = verify_module(merged, inputs)
         except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
             raise _refusal(said_by(error)) from None
         program = report.program
-        if report.status != "proved" or not isinstance(program, VerifiedProgram):
+        if report.status != "proved" or not isinstance(program, ReportedProgram):
             raise _refusal(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
         _refuse_if(self._disagreement(program))
         for message in lost(run.checks(), program):
