@@ -28,7 +28,7 @@ from benchmarks.recorded_models import MORE
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.source.places import Place
+from shapeproof.export.source.frames import Place
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver import Facts

@@ -6,7 +6,9 @@ fresh interpreter, so that what comes in through third parties counts too.
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +201,13 @@ def test_each_room_names_its_files_and_rooms_in_its_table():
         rooms = [f"{path.parent.name}/" for path in init.parent.glob("*/__init__.py")]
         missing = [name for name in (*(path.name for path in modules), *rooms) if name not in table]
         assert not missing, f"{init.relative_to(ROOT)} does not say what these are for: {missing}"
+
+
+def test_no_table_names_a_file_that_is_not_there():
+    files = {path.name for path in PACKAGE.rglob("*.py")}
+    for init, _ in room_folders():
+        text = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+        assert set(re.findall(r"[a-z_]+\.py", text)) <= files, init
 
 
 def test_no_room_has_more_files_than_a_person_can_hold_in_their_head():

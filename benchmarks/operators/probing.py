@@ -19,8 +19,7 @@ from benchmarks.operators.calls import Call, contiguous, make_tensor, quietly, r
 from shapeproof.export import check
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.explore.beside_eager.replay import unequal
-from shapeproof.export.shim.process.idle_work import few_threads
-from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.idle_work import few_threads, quiet
 from shapeproof.export.shim.trees import leaves
 
 _GENERIC = 4

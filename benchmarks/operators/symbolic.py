@@ -21,7 +21,7 @@ from torch.export import Dim
 from benchmarks.operators.batch import SECONDS, Late, late, mark, say
 from benchmarks.operators.calls import Call, make_tensor, resolve
 from shapeproof.export.ops.schemas import schema_of
-from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.operators import check_operator
 
 _BEYOND = 1

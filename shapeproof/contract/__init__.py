@@ -2,10 +2,10 @@
 
 contract.py    the contract: accepts, check, wrap; to JSON and back
 holder.py      checks flat inputs; finds the nearest accepted sizes
+               the whole check as one generated function
 inputs.py      the requirements on one flat input
+               how a call nests the flat inputs
 sizes.py       symbols read off sizes, and checked against formulas
-structure.py   how a call nests the flat inputs
-fast.py        the whole check as one generated function
 outside.py     the error for inputs that are not accepted
 archives.py    the contract inside the file of a saved program
 """

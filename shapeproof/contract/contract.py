@@ -17,10 +17,23 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_formula, parse_term
 from shapeproof.contract.archives import saved_text
 from shapeproof.contract.holder import Answer, Holder
-from shapeproof.contract.inputs import HIDDEN, ConstantInput, Input, IntInput, ObjectInput, TensorInput
+from shapeproof.contract.inputs import (
+    HIDDEN,
+    ConstantInput,
+    Entries,
+    Input,
+    IntInput,
+    Items,
+    ObjectInput,
+    Opaque,
+    Reader,
+    Structure,
+    TensorInput,
+    Tree,
+    leaves_of,
+)
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.contract.sizes import SizeGuard
-from shapeproof.contract.structure import Entries, Items, Opaque, Reader, Structure, Tree, leaves_of
 from shapeproof.files import write_whole
 
 if TYPE_CHECKING:

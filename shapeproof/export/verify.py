@@ -23,9 +23,9 @@ from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.copies import parameters_copied_once
 from shapeproof.export.explore.beside_eager.corners import disagreement, raises_whatever_the_data
 from shapeproof.export.explore.beside_eager.extent import Extent
+from shapeproof.export.explore.beside_eager.forms import parameters_copied_once
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
 from shapeproof.export.explore.beside_eager.rebound import given_twice, returning, seen_in_eager
 from shapeproof.export.explore.demands.preconditions import take_preconditions

@@ -34,8 +34,8 @@ from shapeproof.export.explore.beside_eager.kernels import operator_diagnostic
 from shapeproof.export.ops import schemas
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.custom_operators import overload_of, python_kernel
+from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.one_thread import one_thread
-from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.verify import verified
 from shapeproof.operators.calling import Calling, by_schema, renamed, shown_names

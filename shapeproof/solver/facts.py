@@ -14,8 +14,7 @@ from typing import Any
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import FALSE, TRUE, Formula
-from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import Environment, has_meaning, holds_at, true_at
+from shapeproof.constraints.meaning.evaluate import Environment, defined, has_meaning, holds_at, true_at
 from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved
 from shapeproof.constraints.terms import constant
@@ -43,7 +42,7 @@ from shapeproof.solver.sampled.points import (
     satisfies,
 )
 from shapeproof.solver.smt import ask
-from shapeproof.solver.smt.session import Answer
+from shapeproof.solver.smt.ask import Answer
 
 _WANTED_POINTS = 6
 _MOST_POINTS = 16

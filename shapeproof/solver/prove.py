@@ -23,8 +23,7 @@ from typing import Any
 
 from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, implies
-from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import evaluate_number, has_meaning, true_at
+from shapeproof.constraints.meaning.evaluate import defined, evaluate_number, has_meaning, true_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
@@ -41,7 +40,7 @@ from shapeproof.solver.sampled.exhaustion import TooManyPointsError, box_size, p
 from shapeproof.solver.sampled.points import Point, complete, named, public
 from shapeproof.solver.search import search
 from shapeproof.solver.smt import ask
-from shapeproof.solver.smt.session import Answer
+from shapeproof.solver.smt.ask import Answer
 
 _MOST_FAILING = 16
 _FEW_CASES = 12

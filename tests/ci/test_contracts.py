@@ -13,8 +13,16 @@ from shapeproof.ci.locked.contracts import Lost, lost
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.contract import Contract
-from shapeproof.contract.inputs import ConstantInput, IntInput, ObjectInput, TensorInput
-from shapeproof.contract.structure import Entries, Items, Opaque, Structure
+from shapeproof.contract.inputs import (
+    ConstantInput,
+    Entries,
+    IntInput,
+    Items,
+    ObjectInput,
+    Opaque,
+    Structure,
+    TensorInput,
+)
 from tests.thoroughness import examples
 
 LIMIT = 7

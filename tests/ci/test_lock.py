@@ -20,8 +20,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.contract import Contract
-from shapeproof.contract.inputs import TensorInput
-from shapeproof.contract.structure import Structure
+from shapeproof.contract.inputs import Structure, TensorInput
 from shapeproof.files import write_whole
 from tests.documents import without_pages_and_version
 

@@ -22,12 +22,11 @@ from shapeproof.constraints.records.verdicts import Evidence, Proved, Undecided
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.contract import Contract
 from shapeproof.contract.contract import to_data
-from shapeproof.contract.inputs import ConstantInput, TensorInput
-from shapeproof.contract.structure import Entries, Items, Structure
+from shapeproof.contract.inputs import ConstantInput, Entries, Items, Structure, TensorInput
 from shapeproof.export import load_report
-from shapeproof.export.report.bounds import Bound
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
+from shapeproof.export.report.sizes import Bound
 from shapeproof.files import MOST, sha256
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import Entry

@@ -1,4 +1,4 @@
-"""domain.py, decisions.py, verdicts.py, diagnostics.py, definedness.py, and what importing them costs."""
+"""domain.py, decisions.py, verdicts.py, diagnostics.py, evaluate.py, and what importing them costs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.meaning.evaluate import defined, holds
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Variable

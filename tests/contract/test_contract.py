@@ -21,9 +21,17 @@ from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import constant, symbol
 from shapeproof.contract import Contract, OutsideDomain, load
 from shapeproof.contract.contract import contract_text, from_data, read_contract, to_data
-from shapeproof.contract.fast import accepting
-from shapeproof.contract.inputs import ConstantInput, IntInput, ObjectInput, TensorInput
-from shapeproof.contract.structure import Entries, Items, Opaque, Structure
+from shapeproof.contract.holder import accepting
+from shapeproof.contract.inputs import (
+    ConstantInput,
+    Entries,
+    IntInput,
+    Items,
+    ObjectInput,
+    Opaque,
+    Structure,
+    TensorInput,
+)
 from tests import strategies as s
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.evaluate import defined, evaluate, holds
 from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 from tests import strategies as s

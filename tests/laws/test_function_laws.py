@@ -18,7 +18,7 @@ from shapeproof.solver.functions.enclosures import enclosure
 from shapeproof.solver.learned.bounding import KnownBounds
 from shapeproof.solver.prove import decide
 from shapeproof.solver.sampled.points import true_at
-from shapeproof.solver.smt.session import Answer, Core, Session
+from shapeproof.solver.smt.ask import Answer, Core, Session
 from tests import strategies as s
 from tests.thoroughness import examples
 

@@ -18,7 +18,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.functions.axioms import axioms
 from shapeproof.solver.functions.doubles import range_of
 from shapeproof.solver.functions.enclosures import enclosure
-from shapeproof.solver.functions.masks import without_masks
+from shapeproof.solver.functions.powers import without_masks
 from shapeproof.solver.sampled.points import true_at
 from tests.strategies import value_of
 from tests.thoroughness import examples

@@ -27,8 +27,8 @@ from shapeproof.solver.prove import decide, truth
 from shapeproof.solver.sampled.points import named, satisfies, true_at
 from shapeproof.solver.search import search
 from shapeproof.solver.smt import ask
+from shapeproof.solver.smt.ask import Answer, Core, Session
 from shapeproof.solver.smt.lower import script
-from shapeproof.solver.smt.session import Answer, Core, Session
 from tests import strategies as s
 from tests.thoroughness import examples
 

@@ -9,7 +9,7 @@ from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.constraints.syntax.text import parse_term
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.audit import auditing
-from shapeproof.solver.learned.remainders import remainder_in
+from shapeproof.solver.learned.bounding import remainder_in
 from shapeproof.solver.prove import truth
 from shapeproof.solver.sampled.points import named, satisfies
 from tests.thoroughness import examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import z3
 
-from shapeproof.solver.smt.session import Answer, Core, Session
+from shapeproof.solver.smt.ask import Answer, Core, Session
 
 CUBES = "(declare-const a Int) (declare-const q Int) (assert (< (* 6 q) (* a (+ a 1) (+ a 2)) (+ (* 6 q) 6)))"
 CHAIN = "(declare-const a Int) (declare-const b Int) (declare-const c Int) (assert (and (<= a b) (<= b c) (> a c)))"

@@ -15,8 +15,17 @@ from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import format_formula, parse_formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.contract import Contract
-from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput
-from shapeproof.contract.structure import Entries, Items, Opaque, Tree
+from shapeproof.contract.inputs import (
+    ConstantInput,
+    Entries,
+    Input,
+    IntInput,
+    Items,
+    ObjectInput,
+    Opaque,
+    TensorInput,
+    Tree,
+)
 from shapeproof.wording import values_text
 
 

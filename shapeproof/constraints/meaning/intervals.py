@@ -1,7 +1,7 @@
 """Sound integer bounds of terms over boxes. An answer may be "unbounded" or "unknown"; no answer is wrong.
 
 Bounds are integers, not floats; None stands for no bound, and for a bound of thousands of digits. An answer covers the
-points of the box where the term or formula is defined; definedness.py gives the condition for that.
+points of the box where the term or formula is defined; evaluate.py gives the condition for that.
 """
 
 from __future__ import annotations

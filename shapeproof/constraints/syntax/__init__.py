@@ -1,6 +1,5 @@
 """Terms and formulas as text. `parse(str(x)) is x`.
 
-text.py       the two directions, for users of this room
-parsing.py    from text
+text.py       from text; the two directions, for users of this room
 printing.py   to text
 """

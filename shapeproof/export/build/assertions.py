@@ -27,7 +27,7 @@ from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.totality import computed_whole
+from shapeproof.solver.answers.simplify import computed_whole
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 

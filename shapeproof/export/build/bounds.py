@@ -21,7 +21,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.graph.nodes import tensors_of
-from shapeproof.export.report.bounds import Bound, Bounds
+from shapeproof.export.report.sizes import Bound, Bounds
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable

@@ -21,17 +21,15 @@ from shapeproof.export.build.assertions import assert_answers, assert_domain, wo
 from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.build.decompose import TakenApart
-from shapeproof.export.build.divisions import write_divisions
+from shapeproof.export.build.divisions import left_in_floats, write_divisions
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.build.regions import ReportedRegions
-from shapeproof.export.build.rounded import left_in_floats
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Deferred
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
 from shapeproof.export.graph import nodes
-from shapeproof.export.report.bounds import Bounds
 from shapeproof.export.report.explain import (
     declared_at,
     domain_texts,
@@ -43,7 +41,7 @@ from shapeproof.export.report.explain import (
 from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
-from shapeproof.export.report.sizes import domain_of_sizes
+from shapeproof.export.report.sizes import Bounds, domain_of_sizes
 from shapeproof.export.trace.traced import close_trace, note_known_sizes
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified

@@ -27,9 +27,8 @@ from shapeproof.constraints.syntax.text import format_formula, format_term, pars
 from shapeproof.constraints.terms import ONE, Term, constant, name_of, symbol, total
 from shapeproof.export.declare.anchors import anchors, check_alike
 from shapeproof.export.declare.materialize import fill, like_example
-from shapeproof.export.shim.inputs import binding, dims, marks
-from shapeproof.export.shim.inputs.dims import Hint, NamedDim
-from shapeproof.export.shim.inputs.marks import Mark
+from shapeproof.export.shim.inputs import binding, dims
+from shapeproof.export.shim.inputs.dims import Hint, Mark, NamedDim
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -234,21 +233,21 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
 def _in_vain(mod: torch.nn.Module, leaves: Sequence[Leaf], *, by_marks: bool) -> Iterator[str]:
     """The marks that have no effect, in words."""
     for name, held in itertools.chain(mod.named_parameters(), mod.named_buffers()):
-        if marks.is_marked(held):
+        if dims.is_marked(held):
             yield f"the marks of `{name}` have no effect: its sizes are the model's own, and only those of inputs vary"
     for leaf in leaves:
         if not isinstance(leaf.example, torch.Tensor):
             continue
         if by_marks:
-            yield from marks.without_effect(leaf.example, leaf.name)
-        elif marks.is_marked(leaf.example):
+            yield from dims.without_effect(leaf.example, leaf.name)
+        elif dims.is_marked(leaf.example):
             yield f"the marks of `{leaf.name}` have no effect: dynamic_shapes says what its sizes are"
 
 
 def _overrides(leaves: Sequence[Leaf]) -> Iterator[tuple[str, int]]:
     for leaf in leaves:
         for index, term in enumerate(leaf.terms if isinstance(leaf.example, torch.Tensor) else ()):
-            name, size = name_of(term), marks.hint_override(leaf.example, index)
+            name, size = name_of(term), dims.hint_override(leaf.example, index)
             if name is not None and size is not None:
                 yield name, size
 
@@ -304,7 +303,7 @@ class _Reader:
             sizes = list(leaf.example.shape)
             listed = listed_dims(leaf, entry)
             if self._by_marks:
-                listed = marked = [marks.mark_of(leaf.example, index) for index in range(len(sizes))]
+                listed = marked = [dims.mark_of(leaf.example, index) for index in range(len(sizes))]
         elif isinstance(leaf.example, int) and not isinstance(leaf.example, bool):
             sizes, listed = [leaf.example], [entry]
         elif entry is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.strides import dense_strides, memory_order
+from shapeproof.export.shim.storages import dense_strides, memory_order
 
 
 def like_example(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, seed: int | None) -> torch.Tensor:

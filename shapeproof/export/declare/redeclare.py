@@ -23,8 +23,7 @@ from shapeproof.constraints.syntax.text import format_formula, format_term, pars
 from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
 from shapeproof.export.shim.inputs import dims
-from shapeproof.export.shim.inputs.dims import Hint, NamedDim, declaration_text, hint_within
-from shapeproof.export.shim.inputs.marks import Mark
+from shapeproof.export.shim.inputs.dims import Hint, Mark, NamedDim, declaration_text, hint_within
 from shapeproof.solver.learned.reduction import substitute
 from shapeproof.wording import listed
 

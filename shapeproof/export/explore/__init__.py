@@ -5,7 +5,7 @@ The files find facts about programs; verdicts and their wording are made elsewhe
 explore     the main program, then the cells               explorer.py, findings.py
 main        the program that all others are compared with   main_program.py
 judge       whether it serves a cell                       judge.py
-trace       traces at chosen points                        attempts.py, points.py
+trace       traces at chosen points                        points.py
 data        checks that settle questions about it          settling_checks.py
 several     programs of a split model                      regions.py
 compare/       proves that two programs are the same on a region

@@ -24,7 +24,6 @@ from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
 from shapeproof.constraints.terms import from_poly
-from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.demands.data_demands import demands
@@ -52,6 +51,7 @@ from shapeproof.export.explore.inferred.narrowing import (
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram, as_trace_of
+from shapeproof.export.explore.points import Attempts
 from shapeproof.export.limits import CHEAP_ELEMENTS, RETRIES, TRACE_LIMIT, TRIES
 from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.trial import Trial

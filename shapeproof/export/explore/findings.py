@@ -15,8 +15,8 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.forms import Form
 from shapeproof.export.explore.beside_eager.replay import Replay
 from shapeproof.export.graph.aliasing import observes_aliasing
-from shapeproof.export.source.loops import rounds
-from shapeproof.export.trace.calls.dropouts import hides_a_write
+from shapeproof.export.source.names import rounds
+from shapeproof.export.trace.calls.fakes import hides_a_write
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import short

@@ -11,12 +11,12 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point
-from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import Form, module_of
 from shapeproof.export.explore.compare import equivalence
-from shapeproof.export.explore.compare.metadata import Difference
+from shapeproof.export.explore.compare.operations import Difference
 from shapeproof.export.explore.findings import Cell, Exploration, Finding, Outcome, Traced
+from shapeproof.export.explore.points import Attempts
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import CHEAP_ELEMENTS, TRIES
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user

@@ -16,10 +16,10 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.scout import Scout
 from shapeproof.export.explore.judge import Judge
+from shapeproof.export.explore.points import Attempts
 from shapeproof.export.limits import RETRIES
 from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.traced import translator_of

@@ -5,7 +5,7 @@ program that also serves another program's region takes that region over. Each r
 left at its turn, restricted to what its program serves. So no two regions overlap, and the last proof shows that they
 cover the domain.
 
-explorer.py explores and defines the findings. conclude.py builds the programs; dispatch.py selects one at run time.
+explorer.py explores and defines the findings. conclude.py builds the programs; build/regions.py selects one of them.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from shapeproof.export.forms.predicates import chosen, compared, kept_inside
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.report.explain import disagreeing
-from shapeproof.export.shim import consumers
+from shapeproof.export.shim import trees
 from shapeproof.export.shim.modules import module_around
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.rebinding import Left
@@ -324,7 +324,7 @@ class _Dispatch:
                 results.append(tensor if shape is None else shaped(tensor, shape))
             else:
                 results.append(shape[0] if shape else noted)
-        return consumers.unflattened(results, first.program)
+        return trees.unflattened(results, first.program)
 
 
 def _laid_out(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:

@@ -121,7 +121,9 @@ class Regions(ReportedRegions):
             message = "the regions cannot be merged into one program: it is undecided whether they cover the domain"
             raise UsageError(message)
         with one_thread:
-            return Merging(*self.explored).merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
+            program = Merging(*self.explored).merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
+        with_forms(program.report)
+        return program
 
 
 def load_regions(path: str | Path) -> Regions:

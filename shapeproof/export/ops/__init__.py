@@ -11,6 +11,6 @@ recurrent.py        results of LSTM, GRU and RNN
 layouts.py          sizes and layouts of fake tensors, compared
 shapes/             sizes and dtypes of results without a run
 properties.py       calls that read what no operator computes again: strides, offset, requires_grad
-schemas.py          arguments by name, mutated arguments, views
-call.py, reading.py an operator's call, as the rules receive it
+schemas.py          arguments by name, mutated arguments, views; a call, read for the rules
+call.py             an operator's call, as the rules receive it
 """

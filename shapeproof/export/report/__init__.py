@@ -9,7 +9,7 @@ advice.py       checks on data that settle a question
 remedies.py     declarations that are proved to help
 oblivious.py    size-oblivious assumptions that are proved harmless
 sizes.py        the domain in terms of the inputs' sizes
-bounds.py       sizes that come from data, with their bounds
+                sizes that come from data, with their bounds
 region_map.py   a map of the regions of a split model
 render.py       a report as text, and as HTML for notebooks
 saved.py        a report to and from JSON

@@ -28,8 +28,8 @@ from shapeproof.export.report.remedies import Cause
 from shapeproof.export.report.render import FEW, sized
 from shapeproof.export.source.errors import led_to
 from shapeproof.export.source.frames import in_torch
-from shapeproof.export.source.loops import rounds
-from shapeproof.export.trace.python.containers import Range
+from shapeproof.export.source.names import rounds
+from shapeproof.export.trace.python.plain_numbers import Range
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.clash import clash
 from shapeproof.solver.prove import implied

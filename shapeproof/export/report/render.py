@@ -17,8 +17,8 @@ from shapeproof.seen.plots import plot_html
 from shapeproof.wording import short
 
 if TYPE_CHECKING:
-    from shapeproof.export.report.bounds import Bound
     from shapeproof.export.report.report import Report
+    from shapeproof.export.report.sizes import Bound
 
 WIDTH = 100
 BOUNDS = 8

@@ -19,11 +19,11 @@ from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
 from shapeproof.export.declare.redeclare import Declarations, Deferred
 from shapeproof.export.explore.findings import SharedFailure
-from shapeproof.export.report.bounds import Bounds
 from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import pointers, render, report_html
 from shapeproof.export.report.saved import fields_of, read_report, saved_report
+from shapeproof.export.report.sizes import Bounds
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.files import sha256, write_whole
 from shapeproof.seen.plots import SeenSize

@@ -21,8 +21,8 @@ from shapeproof.contract import Contract
 from shapeproof.contract.archives import saved_text
 from shapeproof.contract.contract import from_data, to_data
 from shapeproof.export.explore.findings import SharedFailure
-from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap
+from shapeproof.export.report.sizes import Bound, Bounds
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

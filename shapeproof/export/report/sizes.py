@@ -2,11 +2,14 @@
 
 Law: sizes satisfy the result exactly if they come from values of the symbols that satisfy the domain. So a user of the
 contract need not know how a size was declared.
+
+Also the tensors of a program with sizes from data, and the bounds of these sizes, as data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Compare, Formula
@@ -15,6 +18,7 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import FloorDiv, Term, constant, modulo, symbol
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.report.render import bounds_html
 from shapeproof.solver.learned.reduction import substitute
 
 
@@ -58,3 +62,37 @@ def _multiplied(formula: Compare, form: Linear, scaled: Term) -> Formula | None:
     if not factor.is_constant or factor * symbol(form.name) + rest is not formula.term:
         return None
     return f.compare(formula.op, form.step * rest + factor * scaled)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A tensor of the program with a size that comes from data.
+
+    `name` is its name in the graph. `sizes` are texts: a number, `<=25` for a least upper bound, or `?`. `limits` are
+    the same as numbers, None if there is no bound. `missing` says what would bound an unbounded size.
+
+    >>> print(Bound("nonzero", "i64", ("<=25", "2"), (25, 2)))
+    nonzero: i64[<=25, 2]
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[str, ...]
+    limits: tuple[int | None, ...]
+    missing: str = ""
+
+    def __str__(self) -> str:
+        missing = f"   {self.missing}" if self.missing else ""
+        return f"{self.name}: {self.dtype}[{', '.join(self.sizes)}]{missing}"
+
+
+class Bounds(tuple[Bound, ...]):
+    """The tensors of a program with sizes from data; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        return bounds_html(self)

@@ -3,16 +3,16 @@
 These files read source, frames and bytecode; they run no model and decide nothing about sizes.
 
 frames.py        the user's frame and torch's own frame of a question
-places.py        the place of a question, as data
+                 the place of a question, as data
 names.py         the code's names for its sizes at a line
+                 the line that repeats a question
 declared_at.py   the line of a declaration in the user's call
-loops.py         the line that repeats a question
 handlers.py      whether the user's code catches an exception raised at a place
-changed_at.py    the line of a run that changes something
 errors.py        the origin of an error
+                 the line of a run that changes something
 raised.py        the exceptions that reach handlers of the user's code
-lookups.py       the dict or set in which a size is looked up
 missing.py       attributes that a plain number has and a symbolic one lacks
 texts.py         the use of a size's text
+                 the dict or set in which a size is looked up
 bytecode.py      the operands of an instruction; the instructions of an assert statement
 """

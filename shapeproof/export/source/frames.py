@@ -1,4 +1,7 @@
-"""The user's line and torch's own line of a question, read off the call stack."""
+"""The user's line and torch's own line of a question, read off the call stack.
+
+Also the place of a question, as data.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -20,7 +24,9 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, TORCH, is_asserting, outwards
 from shapeproof.export.source.bytecode import failing_answer
 from shapeproof.export.source.names import names_in, number_in
-from shapeproof.export.source.places import Place
+
+if TYPE_CHECKING:
+    from shapeproof.export.source.names import Number
 
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
@@ -142,3 +148,18 @@ def location(frame: FrameType, line: int | None = None) -> SourceLocation:
 def line_of(code: CodeType, line: int) -> SourceLocation:
     """Return a line of code as a location."""
     return SourceLocation(code.co_filename, line, linecache.getline(code.co_filename, line).strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a question: the user's line, the operator being run, torch's own line.
+
+    `names` maps symbols to the user's names at that line, if they were looked up. `number` is the number being computed
+    there, if any.
+    """
+
+    user: SourceLocation | None = None
+    operator: str | None = None
+    framework: SourceLocation | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    number: Number | None = None

@@ -14,7 +14,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.syntax.text import format_node
 from shapeproof.constraints.terms import Term
-from shapeproof.export.source.places import Place
+from shapeproof.export.source.frames import Place
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.wording import equals
 from shapeproof.solver.facts import Facts

@@ -12,7 +12,7 @@ from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, ge
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.reals import RealSymbol
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.source.places import Place
+from shapeproof.export.source.frames import Place
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.answers.wording import equals
 from shapeproof.solver.facts import Facts

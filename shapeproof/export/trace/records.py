@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from shapeproof.constraints.formulas import Formula, negate
 from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.terms import Term
-from shapeproof.export.source.places import Place
+from shapeproof.export.source.frames import Place
 from shapeproof.solver.facts import Facts
 
 

@@ -44,11 +44,10 @@ from shapeproof.export.shim.numbers.doubles import literal
 from shapeproof.export.shim.numbers.sym_nodes import exact, powers
 from shapeproof.export.shim.numbers.symbols import ASSERTION, PROMISED, is_unbacked, value_range
 from shapeproof.export.source import frames
+from shapeproof.export.source.frames import Place
 from shapeproof.export.source.handlers import Handlers
-from shapeproof.export.source.places import Place
 from shapeproof.export.trace.checks import failures
-from shapeproof.export.trace.checks.check_writer import CheckWriter, message_at
-from shapeproof.export.trace.checks.raising import side_that_raises
+from shapeproof.export.trace.checks.raising import CheckWriter, message_at, side_that_raises
 from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.size_symbols import SizeSymbols

@@ -24,7 +24,7 @@ from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running, Span, span
 from shapeproof.export.ops.output_sizes import ranged
-from shapeproof.export.ops.reading import Operands
+from shapeproof.export.ops.schemas import Operands
 from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim import callers
@@ -32,8 +32,7 @@ from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
 from shapeproof.export.shim.numbers.symbols import INT64, is_unbacked, value_range
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source import frames
-from shapeproof.export.trace.known.value_numbering import Numbering
-from shapeproof.export.trace.known.values import Contents
+from shapeproof.export.trace.known.value_numbering import Contents, Numbering
 from shapeproof.export.trace.translate import Translator, Writer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.functions.doubles import range_of

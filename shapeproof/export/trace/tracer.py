@@ -29,8 +29,8 @@ from torch.overrides import TorchFunctionMode
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.intervals import Bounds
+from shapeproof.export.graph.emit import make_serializable, name_squeezed
 from shapeproof.export.graph.rounding import jumps
-from shapeproof.export.graph.serializable import make_serializable, name_squeezed
 from shapeproof.export.ops.decompositions import ROUNDED, is_alone, reference, takes_symbols
 from shapeproof.export.ops.layouts import lies_in_order
 from shapeproof.export.ops.properties import (
@@ -50,29 +50,28 @@ from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_lea
 from shapeproof.export.shim.modules import writes_unnoted
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range
-from shapeproof.export.shim.process.attention import attention_as_in_eager
-from shapeproof.export.shim.process.contiguous import CONTIGUOUS, contiguous_by_its_operator
-from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
-from shapeproof.export.shim.process.each_call import while_the_model_runs
+from shapeproof.export.shim.process.as_eager import CONTIGUOUS, attention_as_in_eager, contiguous_by_its_operator
+from shapeproof.export.shim.process.each_call import (
+    formats_by_terms,
+    record_unrun,
+    record_whole,
+    unrecorded,
+    while_the_model_runs,
+)
+from shapeproof.export.shim.process.idle_work import code_deferred, code_generated, quiet
 from shapeproof.export.shim.process.noted_lines import note_lines
-from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
-from shapeproof.export.shim.process.unrun import formats_by_terms, record_unrun, record_whole, unrecorded
-from shapeproof.export.shim.storages import is_wrapped, storages
-from shapeproof.export.shim.strides import fresh, view_of
+from shapeproof.export.shim.storages import fresh, is_wrapped, storages, view_of
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.frames import entry, place
-from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.raised import only_in_the_first, raised_by_the_user
-from shapeproof.export.source.texts import number_in_text, number_used
-from shapeproof.export.trace.calls.dropouts import drops_nothing
-from shapeproof.export.trace.calls.fakes import as_asked, as_data, refuse_hidden, view_of_copy, with_rows
+from shapeproof.export.source.texts import hash_looked_up, number_in_text, number_used
+from shapeproof.export.trace.calls.fakes import as_asked, as_data, drops_nothing, refuse_hidden, view_of_copy, with_rows
 from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.stated import Stated
-from shapeproof.export.trace.checks.failures import is_of_tracing
-from shapeproof.export.trace.checks.held import failures_kept, hold_failures
-from shapeproof.export.trace.known.branch_notes import note_branches
+from shapeproof.export.trace.checks.failures import failures_kept, hold_failures, is_of_tracing
+from shapeproof.export.trace.known.known_sizes import note_branches
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers
 from shapeproof.export.trace.rebinding import Watched
@@ -309,8 +308,8 @@ class _Watch(TorchFunctionMode):
     """Observes every call into torch: recorded operators, questions about layouts, and symbolic sizes.
 
     Some functions have operators that take a plain int; where a size is symbolic, other operators replace them
-    (decompositions.py). The method `contiguous` calls its operator (contiguous.py).
-    `aliasing`: dropout that drops nothing returns its operand (dropouts.py). `whole`: functions that are replaced up to
+    (decompositions.py). The method `contiguous` calls its operator (as_eager.py).
+    `aliasing`: dropout that drops nothing returns its operand (fakes.py). `whole`: functions that are replaced up to
     rounding are kept.
     """
 

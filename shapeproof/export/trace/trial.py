@@ -32,7 +32,7 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
-from shapeproof.export.source.places import Place
+from shapeproof.export.source.frames import Place
 from shapeproof.export.trace.data_point import DataPoint
 from shapeproof.export.trace.records import DataCheck, Layouts, Learned, Questions, Shared, Step
 from shapeproof.solver.answers.wording import has_value

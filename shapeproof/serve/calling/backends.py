@@ -15,8 +15,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError, nearest
 from shapeproof.export import VerifiedProgram
-from shapeproof.export.shim.consumers import aot_compiled, unflattened
-from shapeproof.export.shim.trees import leaves
+from shapeproof.export.shim.trees import aot_compiled, leaves, unflattened
 
 Run = Callable[..., Any]
 

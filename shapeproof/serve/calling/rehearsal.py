@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.explore.beside_eager.copies import copied
+from shapeproof.export.explore.beside_eager.forms import copied
 from shapeproof.export.explore.beside_eager.replay import outcome
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import leaves, map_tensors

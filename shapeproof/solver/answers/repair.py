@@ -38,8 +38,7 @@ from shapeproof.constraints.formulas import (
     le,
     lt,
 )
-from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, holds_at, true_at
+from shapeproof.constraints.meaning.evaluate import defined, evaluate, has_meaning, holds_at, true_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.domain import residue
 from shapeproof.constraints.records.verdicts import Undecided

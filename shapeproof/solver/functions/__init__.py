@@ -5,5 +5,5 @@ doubles.py      the range of a float expression
 enclosures.py   a float expression between two sums of integers
 exact.py        where a double equals an integer
 powers.py       powers with variable exponents
-masks.py        bits of two unknown integers
+                bits of two unknown integers
 """

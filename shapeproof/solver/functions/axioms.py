@@ -1,7 +1,7 @@
 """Axioms of functions without an algebra (bits, powers, integers from doubles): inequalities and monotonicity.
 
 An axiom holds wherever its atom is defined, given bounds of the arguments. The cheap steps use the axioms
-(entailment.py). Z3, which knows these functions by name only, gets them beside the bounds (lower.py).
+(knowledge.py). Z3, which knows these functions by name only, gets them beside the bounds (lower.py).
 
     x & y             0 <= x & y <= x                        for x >= 0
     x | y             x <= x | y                             for y >= 0;  (x | y) + (x & y) == x + y

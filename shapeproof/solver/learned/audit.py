@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, connected, disjunction, eq
-from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import defined
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Term, symbol
@@ -23,8 +23,8 @@ from shapeproof.solver.history import History
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.ledger import Ledger
 from shapeproof.solver.smt import ask
+from shapeproof.solver.smt.ask import Answer
 from shapeproof.solver.smt.lower import Script, script
-from shapeproof.solver.smt.session import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,10 @@ from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.records.domain import ranges
 from shapeproof.constraints.terms import Extremum, FloorDiv, Term, floor_div, from_poly, modulo, symbol, symbol_in
 from shapeproof.solver.learned import audit
-from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of, shaved, term_of
+from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, plainly, remainder_in, shape_of, shaved, term_of
 from shapeproof.solver.learned.equalities import Solution, named_term, solve
 from shapeproof.solver.learned.knowledge import Knowledge, equality, within
 from shapeproof.solver.learned.reduction import Expression, Reducer
-from shapeproof.solver.learned.remainders import plainly, remainder_in
 
 _MOST_ROUNDS = 8
 _MOST_STEPS = 4096

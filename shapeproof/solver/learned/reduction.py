@@ -5,7 +5,7 @@ possible value is replaced by that value. An argument of min or max that cannot 
 settle becomes TRUE or FALSE.
 
 Law: the result agrees with the original at every point where all facts hold and the original is defined. Definedness is
-proved elsewhere (constraints/meaning/definedness.py), so the `checks` of terms are dropped.
+proved elsewhere (constraints/meaning/evaluate.py), so the `checks` of terms are dropped.
 
 The results are memoised in the knowledge, until it changes.
 """
@@ -58,9 +58,8 @@ from shapeproof.solver.functions.enclosures import Enclosure, enclosure
 from shapeproof.solver.functions.exact import exact_comparison, exact_integer
 from shapeproof.solver.functions.powers import divided_powers, joined_powers, with_powers
 from shapeproof.solver.learned import audit
-from shapeproof.solver.learned.bounding import term_of
+from shapeproof.solver.learned.bounding import by_remainders, term_of
 from shapeproof.solver.learned.knowledge import Knowledge
-from shapeproof.solver.learned.remainders import by_remainders
 
 Expression = TypeVar("Expression", Term, Formula, Real)
 

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from shapeproof.constraints.formulas import Formula, conjunction, eq
-from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import defined
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import symbol

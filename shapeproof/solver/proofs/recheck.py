@@ -18,8 +18,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.files import given_file, sha256
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.proofs.certificate import CHECK, DIGEST, OPAQUE, REPORT, RESET, TITLE, VERDICT
-from shapeproof.solver.smt.ask import solve_script
-from shapeproof.solver.smt.session import Answer
+from shapeproof.solver.smt.ask import Answer, solve_script
 
 Solver = Callable[[str], Answer]
 

@@ -6,7 +6,7 @@
     Apply, Unknown    uninterpreted functions, so that equal arguments give equal values; for Apply, axioms.py adds more
     reals             an uninterpreted sort: doubles have congruence only
 
-Definedness is neither asserted nor assumed: constraints/meaning/definedness.py states it, and the caller proves it.
+Definedness is neither asserted nor assumed: constraints/meaning/evaluate.py states it, and the caller proves it.
 Where a formula is undefined, its lowering has an arbitrary value. Law: `unsat` is a proof for all points at which the
 formulas are defined; `sat` gives only a candidate, which the caller evaluates.
 

@@ -15,7 +15,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
-from shapeproof.export.shim import consumers
+from shapeproof.export.shim import trees
 from tests.agreement import agree
 from tests.thoroughness import examples
 
@@ -130,7 +130,7 @@ def test_a_compiler_that_takes_a_program_apart_is_stopped_where_that_is_wrong() 
 def test_what_a_compiler_keeps_whole_is_not_taken_apart_without_end() -> None:
     """AOTInductor takes `clamp` apart into `clamp_min`, and torch's own table that into `clamp` again."""
     report = check(model(lambda x: x.clamp(min=1)), (torch.randn(5),), dynamic_shapes=(rows("n", 0, 9),))
-    apart = consumers.as_compiled(report.program)
+    apart = trees.as_compiled(report.program)
     (operator,) = (node.target for node in apart.graph.nodes if "clamp" in str(node.target))
     assert operator is torch.ops.aten.clamp_min.default
 

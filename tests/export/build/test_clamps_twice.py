@@ -1,4 +1,4 @@
-"""Writing the clamps of a program twice changes nothing, in its bodies neither (export/build/clamps.py)."""
+"""Writing the clamps of a program twice changes nothing, in its bodies neither (export/build/program.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How slices are clamped is written into a program that is saved (export/build/clamps.py): nobody asks the example."""
+"""How slices are clamped is written into a program that is saved (export/build/program.py): nobody asks the example."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch.export import Dim
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.replay import Eager
-from shapeproof.export.shim.inputs.without_data import error_on_meta
+from shapeproof.export.shim.modules import error_on_meta
 
 EVEN_AND_ODD = {"x": {0: Dim("n", min=1, max=64)}}
 

@@ -15,7 +15,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
-from shapeproof.export.graph.relaid import told_layouts
+from shapeproof.export.graph.aliasing import told_layouts
 from shapeproof.export.shim.storages import storages
 from tests.agreement import RAISES, outcome, same
 from tests.export.operator_samples import SAMPLES
@@ -258,7 +258,7 @@ def test_an_operator_that_does_not_tell_goes_by_the_sizes_of_its_operands(data):
 
 @pytest.mark.parametrize("func", [ATEN.cat.default, ATEN.stack.default])
 def test_a_joined_tensor_is_contiguous_unless_it_may_be_an_image(func):
-    """A fact of torch that relaid.py goes by."""
+    """A fact of torch that graph/aliasing.py goes by."""
     for shape in itertools.product(range(4), repeat=3):
         for order in itertools.permutations(range(3)):
             x = torch.ones([shape[at] for at in order]).permute([order.index(at) for at in range(3)])

@@ -13,7 +13,7 @@ from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.terms import constant, symbol
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.call import ANYTHING, Call, Shape
-from shapeproof.export.ops.reading import Operands
+from shapeproof.export.ops.schemas import Operands
 from shapeproof.export.ops.table import OPERATORS, contents, known_of, meanings, promises
 from tests.export import calls
 from tests.export.calls import bounds, of_elements, of_its_dtype

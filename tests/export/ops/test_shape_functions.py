@@ -65,7 +65,7 @@ def test_what_a_shape_function_says_is_what_eager_gives(func):
             result = func(*args, **kwargs)
         assert (tuple(result.shape), result.dtype) == found[:2], args
         assert lies(result) == lies(lying(found)), (result.stride(), args)
-        if not known_of(func).drops:  # eager returns the operand: dropouts.py
+        if not known_of(func).drops:  # eager returns the operand: fakes.py
             assert not any(torch._C._is_alias_of(result, each) for each in tensors(args))
     assert spoken > examples(300) // 30
 

@@ -14,7 +14,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export import check
-from shapeproof.export.report.bounds import Bound, Bounds
+from shapeproof.export.report.sizes import Bound, Bounds
 
 
 class Sides(torch.nn.Module):

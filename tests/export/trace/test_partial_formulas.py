@@ -15,7 +15,7 @@ from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import Dim, check, export
 from shapeproof.export.graph.emit import Computation
-from shapeproof.solver.answers.totality import computed_whole
+from shapeproof.solver.answers.simplify import computed_whole
 from shapeproof.solver.facts import Facts
 from tests.thoroughness import examples
 

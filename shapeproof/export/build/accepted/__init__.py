@@ -2,6 +2,6 @@
 
 contract.py   the inputs, the domain of their sizes, their layout in memory
 guards.py     kind, dtype, device, layout, rank, sizes
-memory.py     strides, offsets, sharing
+              strides, offsets, sharing
 shipped.py    the contract for use without torch
 """

@@ -17,15 +17,14 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.contract.sizes import SizeGuard
-from shapeproof.export.build.accepted.guards import Guard, guard_of, relaxed
-from shapeproof.export.build.accepted.memory import Layout, Memory
+from shapeproof.export.build.accepted.guards import Guard, Layout, Memory, guard_of, relaxed
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing, written_inputs
 from shapeproof.export.ops.properties import OWN_BACKWARD, STRIDES
 from shapeproof.export.shim import guarding
-from shapeproof.export.shim.strides import memory_order
+from shapeproof.export.shim.storages import memory_order
 from shapeproof.export.shim.trees import leaves
 
 _Program = torch.export.ExportedProgram

@@ -2,6 +2,8 @@
 
 Law: for sizes, dtypes, ranks and constants, the contract accepts the inputs that the program's own guards accept. The
 program's other requirements, and its checks on data, are listed in the contract as unchecked.
+
+Also recognizes the computation of a number in another program: a digest of the operators that lead to it.
 """
 
 from __future__ import annotations
@@ -18,18 +20,29 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import has_meaning
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.contract.contract import Contract
-from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput, dtype_name
-from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, leaves_of
+from shapeproof.contract.inputs import (
+    ConstantInput,
+    Entries,
+    Input,
+    IntInput,
+    Items,
+    ObjectInput,
+    Opaque,
+    Structure,
+    TensorInput,
+    Tree,
+    dtype_name,
+    leaves_of,
+)
 from shapeproof.export.build.accepted.contract import Requirements
-from shapeproof.export.build.accepted.guards import ConstantGuard, Guard, IntGuard, TensorGuard
-from shapeproof.export.build.accepted.memory import Memory
+from shapeproof.export.build.accepted.guards import ConstantGuard, Guard, IntGuard, Memory, TensorGuard
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.computed import computation
 from shapeproof.export.ops.properties import GRADIENT, STRIDES
 from shapeproof.export.shim.numbers.symbols import ASSERTIONS_OF_TENSORS
 from shapeproof.export.shim.trees import container_kind, keyed_children
 from shapeproof.export.trace.records import DataCheck
+from shapeproof.files import sha256
 
 
 def shipped(
@@ -171,3 +184,65 @@ def _tree(value: Any, count: Iterator[int]) -> Tree:
         if children and all(isinstance(key, str) and getattr(value, key, None) is part for key, part in children):
             return Entries(keys, parts, is_object=True, kind=container_kind(value))
     return Opaque(tuple(leaf for part in parts for leaf in leaves_of(part)), container_kind(value))
+
+
+_DIGITS = 16
+
+
+def computation(program: torch.export.ExportedProgram, results: Sequence[torch.fx.Node], use: str = "") -> str:
+    """Return a digest of how these nodes are computed, in order, and of their use.
+
+    Buffers and constants count by their values, parameters by their names, since training changes those. Names of other
+    nodes, operators that lead elsewhere, and the texts of assertions do not count.
+
+    Law: nodes of two programs with one digest have equal values for equal inputs and parameters.
+    """
+    needed = set(_leading_to(program.graph, results))
+    chosen = [node for node in program.graph.nodes if node in needed]
+    held = program.graph_signature.inputs_to_buffers | program.graph_signature.inputs_to_lifted_tensor_constants
+    values = program.state_dict | program.constants
+    contents = [
+        _content(values.get(held[node.name])) for node in chosen if node.op == "placeholder" and node.name in held
+    ]
+    return sha256("\n".join([_lines(chosen, results), *contents, use]))[:_DIGITS]
+
+
+def _leading_to(graph: torch.fx.Graph, results: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
+    """Yield the nodes that the results are computed from; whatever mutates a tensor before is one of them."""
+    needed = set(results)
+    for node in reversed(graph.nodes):
+        if node in needed or (needed and nodes.changed_operands(node)):
+            needed.update(node.all_input_nodes)
+            yield node
+
+
+def _lines(chosen: Sequence[torch.fx.Node], results: Any) -> str:
+    """Return these nodes as text, each by its number, and the results."""
+    numbers = {node: f"%{number}" for number, node in enumerate(chosen)}
+
+    def numbered(value: Any) -> Any:
+        return torch.fx.map_arg(value, numbers.__getitem__)
+
+    lines = [f"{_text(node)} {numbered(node.args)} {numbered(node.kwargs)}" for node in chosen]
+    return "\n".join([*lines, str(numbered(results))])
+
+
+def _text(node: torch.fx.Node) -> str:
+    """Return what a node does, but for its operands."""
+    if node.op == "placeholder":
+        return str(node.target)
+    if node.op != "get_attr":
+        return f"{getattr(node.target, '__module__', '')}.{getattr(node.target, '__name__', node.target)}"
+    body = getattr(node.graph.owning_module, str(node.target))
+    if not isinstance(body, torch.fx.GraphModule):
+        return _content(body)
+    return _lines([each for each in body.graph.nodes if each.users or each.op == "output"], ())
+
+
+def _content(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return str(type(value))
+    try:
+        return f"{value.dtype} {value.tolist()}"
+    except (RuntimeError, TypeError):  # a fake or a sparse tensor lists no elements
+        return f"{value.dtype} {value.shape}"

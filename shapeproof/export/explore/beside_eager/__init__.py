@@ -1,7 +1,7 @@
 """Run the program and eager on the same inputs, at chosen points.
 
-copies.py          copies of the model for them
 forms.py           the forms in which a program is run
+                   copies of the model for them
 replay.py          calls copies of both and compares them
 products.py        products of large tensors, computed once for the runs of a comparison
 laid_out.py        compares the memory layout of results

@@ -22,7 +22,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel
 from shapeproof.export.shim.inputs.binding import rebuild_inputs
-from shapeproof.export.shim.strides import dense_strides
+from shapeproof.export.shim.storages import dense_strides
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import Point
+from shapeproof.constraints.meaning.evaluate import Point, defined
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome

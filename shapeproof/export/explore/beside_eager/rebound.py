@@ -13,10 +13,10 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.copies import copied
+from shapeproof.export.explore.beside_eager.forms import copied
 from shapeproof.export.shim.inputs.binding import bind
 from shapeproof.export.shim.inputs.containers import Held, differing, held
-from shapeproof.export.source.changed_at import ChangedAt
+from shapeproof.export.source.errors import ChangedAt
 from shapeproof.export.trace.rebinding import Left
 
 

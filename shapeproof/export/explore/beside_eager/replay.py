@@ -19,16 +19,14 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager.copies import copied
-from shapeproof.export.explore.beside_eager.forms import Form, forms_of
+from shapeproof.export.explore.beside_eager.forms import Form, copied, forms_of
 from shapeproof.export.explore.beside_eager.laid_out import has_elements, laid_otherwise
 from shapeproof.export.explore.beside_eager.products import products_shared
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_ELEMENTS
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.inputs.containers import held
-from shapeproof.export.shim.inputs.without_data import error_on_fakes, error_on_meta
-from shapeproof.export.shim.modules import elements_held
+from shapeproof.export.shim.modules import elements_held, error_on_fakes, error_on_meta
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import storage_of, writes

@@ -2,9 +2,9 @@
 
 equivalence.py   the comparison
 operations.py    the operations of each program
+                 the metadata of nodes
 idle.py          calls without effect on a region
 moved.py         tables of the state that are moved, or resized to their own size
 bodies.py        branches and other graphs inside a graph; those that a region decides
-metadata.py      the metadata of nodes
 rerun.py         a program run again on symbolic sizes of another trace
 """

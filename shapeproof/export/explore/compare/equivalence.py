@@ -25,16 +25,18 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Decided, Known, same_body, with_branches_taken
 from shapeproof.export.explore.compare.idle import has_none
-from shapeproof.export.explore.compare.metadata import (
+from shapeproof.export.explore.compare.moved import resizes
+from shapeproof.export.explore.compare.operations import (
     Difference,
+    Side,
     aliasing_changed,
     at,
+    calls,
+    computes_size,
     label,
     stale,
     stale_metadata,
 )
-from shapeproof.export.explore.compare.moved import resizes
-from shapeproof.export.explore.compare.operations import Side, calls, computes_size
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas

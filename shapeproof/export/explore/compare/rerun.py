@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.source.frames import entry
 from shapeproof.export.trace.calls.operators import call

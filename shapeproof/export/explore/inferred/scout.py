@@ -15,10 +15,10 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
-from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.narrowing import asked_for, equal_in_example
+from shapeproof.export.explore.points import Attempts
 from shapeproof.export.limits import CHEAP_ELEMENTS, LOOK_NODES, RUNS, TIED_SIZES
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.facts import Facts

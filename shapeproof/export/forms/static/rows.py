@@ -15,8 +15,8 @@ import torch
 
 from shapeproof.constraints.terms import ONE, Term, constant, symbol
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, product
-from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.row_by_row import PLACED, SIZED, VIEWS, Varying, rises, row_by_row, tensors
+from shapeproof.export.ops.schemas import Operands
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 

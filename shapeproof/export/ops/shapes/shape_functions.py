@@ -3,7 +3,7 @@
 Law: where a function gives sizes, eager on the CPU raises nothing about sizes. Its result is one fresh, contiguous
 tensor with these sizes and the dtype that the table gives; strides that reach no element may differ. An operator on
 images leaves channels last in memory if they are last there, and then the strides are given, too. A dropout that drops
-nothing gives a copy, as in torch's fake kernel, although eager returns the operand (dropouts.py). So the operator
+nothing gives a copy, as in torch's fake kernel, although eager returns the operand (fakes.py). So the operator
 need not be run. The solver answers a function's questions about sizes, for the whole region. A case that the solver
 does not settle is left to torch.
 """

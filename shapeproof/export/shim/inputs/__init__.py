@@ -3,7 +3,6 @@
 binding.py        inputs and `dynamic_shapes`, bound to parameters by torch's source names
 containers.py     the contents of containers among the inputs
 dims.py           one entry of `dynamic_shapes`
-marks.py          marks on a tensor's dimensions
+                  marks on a tensor's dimensions
 profiles.py       sizes that torch.compile has seen to vary
-without_data.py   a module on tensors without data
 """

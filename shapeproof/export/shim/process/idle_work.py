@@ -7,6 +7,11 @@ process holds: torch, sympy and the model. This walk takes a tenth of an export'
 
 *Threads.* A kernel on few elements ends before other threads have begun, and OpenMP's threads wait for each other in a
 busy loop. Where other processes use the cores, the wait takes ten times the work.
+
+*Code.* Torch generates the code of a graph after each of its passes, and runs none of it. With torch's own flag it
+generates the code of a graph only where the graph is called or its code is read. No graph is changed here.
+
+*Logs.* Torch logs and warns of what it does on our behalf.
 """
 
 from __future__ import annotations
@@ -14,13 +19,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import logging
+import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
+import torch
 from threadpoolctl import ThreadpoolController
 from torch._C._dynamo.eval_frame import reset_code
 from torch._dynamo.convert_frame import output_codes
 from torch._dynamo.eval_frame import cached_backends
 from torch._dynamo.utils import get_metrics_context, orig_code_map
+from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 
 from shapeproof.export.limits import LARGE_ELEMENTS
 
@@ -74,3 +84,43 @@ def few_threads(elements: int) -> Iterator[None]:
 
 _pools = functools.cache(ThreadpoolController)
 """The thread pools of the process, sought once: torch brings its own with it."""
+
+
+def code_deferred() -> AbstractContextManager[None]:
+    """Inside this block, torch defers the code of the graphs that it makes. The flag is the process's."""
+    return _use_lazy_graph_module(should_use=True)
+
+
+def code_generated(module: torch.fx.GraphModule) -> None:
+    """Generate all code that was deferred, of bodies too, so that nobody finds a trace of the flag."""
+    for each in module.modules():
+        if isinstance(each, _LazyGraphModule):
+            plain = type(torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph()))  # each module has its own class
+            plain.__name__ = type(each).__name__
+            each.__class__ = plain  # type: ignore[assignment]
+            each.recompile()
+
+
+_NOISY = (
+    "torch.fx.experimental.symbolic_shapes",
+    "torch.fx.experimental.sym_node",
+    "torch.export",
+    "torch._export.non_strict_utils",
+    "torch._subclasses.fake_tensor",
+)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence torch inside the block: it logs and warns about guards that this package handles itself."""
+    loggers = [logging.getLogger(name) for name in _NOISY]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -1,11 +1,11 @@
 """Each operator call in a trace.
 
 operators.py   runs an operator and settles its decisions; refuses those that torch has wrong
+               numbers that a dtype cannot hold
 settle.py      settles one decision by running the operator again under the other answer
 repeats.py     returns a result without a run
-plain_views.py   recognizes views that are the same at every size
+               recognizes views that are the same at every size
 fakes.py       corrects what torch's fakes note of a result, and refuses what they make up
-dropouts.py    dropout that drops nothing returns its operand
-numbers.py     numbers that a dtype cannot hold
+               dropout that drops nothing returns its operand
 stated.py      what users state about their operators, checked by the program
 """

@@ -21,7 +21,7 @@ Laws:
 - An operator that shares with its operand or copies it (`reshape`) may do one here and the other there. Only a program
   that writes into one of the two can tell: it is traced again, and nothing is settled in place (`Traced.doubtful`).
 - The result of such an operator may also lie otherwise there: then the trial keeps in mind which decisions were
-  forgotten for it (`Layouts.forgotten`), and takes them after all if the program can tell (graph/relaid.py).
+  forgotten for it (`Layouts.forgotten`), and takes them after all if the program can tell (graph/aliasing.py).
 
 Decisions outside an operator (in Python code, or in decompositions that emit other nodes) are not handled here.
 """
@@ -36,7 +36,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import defined
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RUNS

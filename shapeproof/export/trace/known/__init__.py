@@ -1,7 +1,7 @@
 """What is known about the values and sizes in a trace.
 
 value_numbering.py   tensors with equal elements
-values.py            bounds of the integers in a storage
+                     bounds of the integers in a storage
 known_sizes.py       the sizes that consumers of a program see
-branch_notes.py      the same inside the branches of torch.cond
+                     the same inside the branches of torch.cond
 """

@@ -8,6 +8,11 @@ Law: two tensors with the same number have equal elements in the same places, in
 function of the operands' elements is numbered by the operands. An operator gives a fresh number if it draws random
 numbers, leaves memory uninitialized, or rounds depending on the order of its work. A write into a tensor changes its
 number and the number of every tensor that shares its storage.
+
+Also known bounds of the integers in each storage while a model is traced.
+
+Bounds are noted by storage, not by tensor: a view sees its base's elements, and a write through any alias removes the
+bounds for all aliases. ops/value_ranges.py derives the bounds.
 """
 
 from __future__ import annotations
@@ -24,9 +29,10 @@ from torch.utils.weak import WeakIdKeyDictionary, WeakTensorKeyDictionary
 
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.call import Running
+from shapeproof.export.ops.call import ANYTHING, Running, Span, span
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.ops.value_ranges import INTEGRAL
+from shapeproof.export.ops.value_ranges import INTEGRAL, of_dtype
+from shapeproof.export.shim.process.transforms import is_transformed
 from shapeproof.export.shim.storages import storage_objects, storages
 
 
@@ -193,3 +199,50 @@ def _counts(func: Any, args: Sequence[Any], results: Sequence[Any]) -> bool:
     known = known_of(func)
     of_bools = known.counts_true and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.bool
     return (of_bools or known.counts_nonzero) and results[0].dim() == 0 and results[0].dtype == torch.int64
+
+
+class Contents:
+    """Bounds of integers, by storage; they go with the storage."""
+
+    def __init__(self) -> None:
+        self._noted = WeakIdKeyDictionary()  # to a dtype and bounds
+
+    def note(self, operands: Any, results: Sequence[Any], found: Sequence[Span]) -> None:
+        """Note the bounds of the elements of an operator's results that share no storage with its operands."""
+        aliased = set(storages(operands))
+        for result, bounds in zip(results, found, strict=False):
+            fresh = isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result))
+            if fresh and bounds.known and str(result.dtype) in INTEGRAL:
+                for storage in storage_objects(result):
+                    self._noted[storage] = (str(result.dtype), bounds)
+
+    def of(self, tensor: torch.Tensor) -> Span:
+        """Return the bounds of a tensor's elements. A storage that is read as another dtype has no noted bounds."""
+        dtype = str(tensor.dtype)
+        if dtype not in INTEGRAL:
+            return ANYTHING
+        found = self.noted(tensor)
+        return found if found.known else _of_constant(tensor) or of_dtype(dtype)
+
+    def __bool__(self) -> bool:
+        """True if anything was noted."""
+        return bool(self._noted)
+
+    def noted(self, tensor: torch.Tensor) -> Span:
+        """Return the noted bounds of a tensor."""
+        dtype = str(tensor.dtype)
+        found = (self._noted.get(storage, ("", ANYTHING)) for storage in storage_objects(tensor))
+        return next((span for noted, span in found if noted == dtype), ANYTHING)
+
+    def forget(self, values: list[Any]) -> None:
+        """Forget the bounds of tensors that were mutated."""
+        for storage in storage_objects(values):
+            self._noted.pop(storage, None)
+
+
+def _of_constant(tensor: torch.Tensor) -> Span | None:
+    """Return the bounds of a constant that the model writes down: `torch.tensor([1, 2])`."""
+    known = tensor if type(tensor) is torch.Tensor else getattr(tensor, "constant", None)
+    if known is None or is_transformed(known) or known.numel() == 0:
+        return None
+    return span(int(known.min()), int(known.max()))

@@ -1,14 +1,14 @@
 """Symbolic versions of Python's functions and classes, for models that call them on sizes.
 
 builtins.py          makes a model's functions call the symbolic versions
+                     finds functions that are reachable by no name
 rewriting.py         rewrites their code
 assembling.py        assembles code in which instructions are replaced
-users_functions.py   finds functions that are reachable by no name
 plain_numbers.py     symbolic `int`, `len`, `isinstance` and others
-containers.py        symbolic `range` and `set`
+                     symbolic `range` and `set`
 remembering.py       restores what code remembers between calls
 whether_traced.py    notes where a model asks whether it is traced
 rejoining.py         branches whose two sides rejoin in the same state
 plain_objects.py     what an object holds, read without running its code
-plain_reads.py       what an instruction reads or compares without running code
+                     what an instruction reads or compares without running code
 """

@@ -43,7 +43,7 @@ from shapeproof.export.source.bytecode import (
     running,
 )
 from shapeproof.export.source.frames import line_of
-from shapeproof.export.trace.python.plain_reads import (
+from shapeproof.export.trace.python.plain_objects import (
     PLAIN,
     SIGNS,
     EndError,

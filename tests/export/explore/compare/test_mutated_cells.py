@@ -20,7 +20,7 @@ from shapeproof.constraints.terms import constant
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.explorer import Explorer
-from shapeproof.export.source.places import Place
+from shapeproof.export.source.frames import Place
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.calls.settle import Call, settle
 from shapeproof.export.trace.trial import Trial

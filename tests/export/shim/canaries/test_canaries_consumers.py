@@ -1,4 +1,4 @@
-"""Facts about consumers that known_sizes.py and core_operators.py rely on."""
+"""Facts about consumers that known_sizes.py and decompose.py rely on."""
 
 from __future__ import annotations
 

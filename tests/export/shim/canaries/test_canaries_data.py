@@ -116,7 +116,7 @@ def test_a_tensor_remembers_that_it_is_marked():
 
 
 def test_a_lazy_clone_shares_memory_until_one_is_written_into():
-    """copies.py relies on it. What reads copies nothing, or copies of a large model would cost what they did."""
+    """forms.py relies on it. What reads copies nothing, or copies of a large model would cost what they did."""
     own = torch.randn(4, 4)
     clone = torch._lazy_clone(own)
     torch.nn.functional.linear(torch.randn(2, 4), clone)
@@ -130,7 +130,7 @@ def test_a_lazy_clone_shares_memory_until_one_is_written_into():
 
 
 def test_a_parameter_copies_its_data_and_whether_it_requires_gradients():
-    """copies.py relies on it: no gradient, no attribute, dense memory with strides in the same order."""
+    """forms.py relies on it: no gradient, no attribute, dense memory with strides in the same order."""
     own = torch.nn.Parameter(torch.randn(4, 6)[:, ::2].t(), requires_grad=True)
     own.sum().backward()
     own.note = "not copied"

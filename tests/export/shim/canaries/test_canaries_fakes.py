@@ -15,8 +15,7 @@ from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.process.each_call import while_the_model_runs
-from shapeproof.export.shim.storages import storages
-from shapeproof.export.shim.strides import fresh, view_of
+from shapeproof.export.shim.storages import fresh, storages, view_of
 
 SPARSE = torch.tensor([[1.0, 0, 2], [0, 3, 0]]).to_sparse()
 
@@ -81,7 +80,7 @@ def test_a_trace_is_seen_by_other_threads():
 
 @pytest.mark.parametrize(("forward", "kept"), [(lambda x: (x.squeeze(0), x + 1)[1], 0), (lambda x: x.squeeze(0), 1)])
 def test_torch_keeps_dead_code_and_consumers_do_not(forward, kept):
-    """Hence explore/compare/metadata.py asks of what is used alone."""
+    """Hence explore/compare/operations.py asks of what is used alone."""
     program = torch.export.export(model(forward), (torch.ones(2, 3),))
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     assert len([node for node in called if "squeeze" in str(node.target)]) == 1
@@ -112,7 +111,7 @@ def described(tensor):
 
 
 def test_a_fake_tensor_may_be_made_of_a_meta_tensor():
-    """Hence shim/strides.py: torch's own way through its dispatcher makes the same tensor."""
+    """Hence shim/storages.py: torch's own way through its dispatcher makes the same tensor."""
     mode = FakeTensorMode(shape_env=ShapeEnv())
     context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC, DimDynamic.STATIC])
     n = mode.from_tensor(torch.ones(6, 4), symbolic_context=context).shape[0]

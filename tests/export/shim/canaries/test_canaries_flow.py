@@ -119,7 +119,7 @@ def test_a_program_of_vmap_does_not_end_it_where_it_fails():
 
 
 def test_torchs_serializer_does_not_know_absolute_values():
-    """graph/serializable.py relies on it; where it does, that file can go."""
+    """graph/emit.py relies on it; where it does, `make_serializable` can go."""
     program = torch.export.export(Absolute(), (torch.ones(5),), dynamic_shapes=({0: N},))
     assert operator.abs in [node.target for node in program.graph.nodes]
     with pytest.raises(Exception, match="Failed serializing node"):

@@ -1,4 +1,4 @@
-"""Which marks on a tensor torch.export honours, and beside which entries (shim/inputs/marks.py)."""
+"""Which marks on a tensor torch.export honours, and beside which entries (shim/inputs/dims.py)."""
 
 from __future__ import annotations
 

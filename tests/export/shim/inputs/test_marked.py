@@ -11,7 +11,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.diagnostics import Help
 from shapeproof.export import TensorSpec, check
-from shapeproof.export.shim.inputs.marks import Mark, mark_of
+from shapeproof.export.shim.inputs.dims import Mark, mark_of
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built
 from tests.export.shim.canaries.test_canaries_marks import ENTRIES, MARKS, NO_ENTRIES, Fixed, Twice

@@ -11,7 +11,7 @@ from torch.fx import _lazy_graph_module as torchs
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from shapeproof.export import check
-from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
+from shapeproof.export.shim.process.idle_work import code_deferred, code_generated
 
 
 class Branches(torch.nn.Module):

@@ -8,7 +8,7 @@ from torch.export import Dim
 from torch.fx.passes import shape_prop
 
 from shapeproof.export import check
-from shapeproof.export.shim.process.unrun import formats_by_terms
+from shapeproof.export.shim.process.each_call import formats_by_terms
 
 IMAGE = {0: Dim("batch", min=1, max=9), 2: Dim("height", min=2, max=9), 3: Dim("width", min=2, max=9)}
 

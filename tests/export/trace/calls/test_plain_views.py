@@ -15,8 +15,7 @@ from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.ops.layouts import Sizes
-from shapeproof.export.trace.calls.plain_views import gives_its_operand, plain_view
-from shapeproof.export.trace.calls.repeats import Repeats
+from shapeproof.export.trace.calls.repeats import Repeats, gives_its_operand, plain_view
 from shapeproof.export.verify import verified
 from tests.agreement import agree
 from tests.thoroughness import examples

@@ -16,7 +16,7 @@ from shapeproof.export import check, export
 from shapeproof.export.build.closing_audit import checks_of, lost
 from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, UNSAID_ASSERTION
 from shapeproof.export.shim.trees import graph_modules
-from shapeproof.export.trace.checks.held import unheld
+from shapeproof.export.trace.checks.failures import unheld
 from tests.thoroughness import examples
 
 N = Dim("n", min=1, max=6)
@@ -289,7 +289,7 @@ def test_checks_are_counted_by_graph():
 
 
 def test_torch_still_drops_what_may_fail():
-    """A canary: with an empty list here, held.py could go."""
+    """A canary: with an empty list here, `hold_failures` could go."""
     graph = torch.export.export(model(checked(unsaid)), (torch.ones(3, 2),)).graph
     assert graph.find_nodes(op="call_function", target=UNSAID_ASSERTION)
     graph.eliminate_dead_code()

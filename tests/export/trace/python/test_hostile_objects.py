@@ -12,7 +12,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.trace.python.users_functions import users_functions
+from shapeproof.export.trace.python.builtins import users_functions
 
 MODELS = [
     "names_none",

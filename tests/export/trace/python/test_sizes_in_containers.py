@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
-from shapeproof.export.trace.python.containers import Distinct, Range
+from shapeproof.export.trace.python.plain_numbers import Distinct, Range
 from tests.agreement import agree
 from tests.export import handled
 

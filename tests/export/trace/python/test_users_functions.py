@@ -14,7 +14,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.source.frames import is_users_file
-from shapeproof.export.trace.python.users_functions import users_functions
+from shapeproof.export.trace.python.builtins import users_functions
 
 
 class Lazy:

@@ -299,7 +299,7 @@ class Pair:
     right: torch.Tensor
 
 
-register_dataclass(Pair, serialized_type_name="tests.export.build.regions.test_split_state.Pair")
+register_dataclass(Pair, serialized_type_name="tests.export.build.test_split_state.Pair")
 
 
 class Keyed(torch.nn.Module):

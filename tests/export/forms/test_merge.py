@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, note
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export import check, export, load_regions
+from shapeproof.export import Regions, VerifiedProgram, check, export, load_regions
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import few, programs
 
@@ -63,6 +64,13 @@ def test_one_program_does_what_eager_does_in_every_region(three):
     run = program.module()
     assert all(agree(mod, run, rows(n)) for n in range(101))
     assert outcome(run, rows(101)) == RAISES
+
+
+@pytest.mark.thorough
+def test_every_program_that_is_given_out_has_its_forms(three):
+    _, regions, merged = three
+    assert type(regions) is Regions
+    assert {type(each) for each in (*regions.programs, merged, copy.deepcopy(merged))} == {VerifiedProgram}
 
 
 @pytest.mark.thorough
