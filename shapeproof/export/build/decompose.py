@@ -46,10 +46,9 @@ from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.trees import graph_modules, map_tensors
 from shapeproof.export.trace.closed_trial import reopened
 from shapeproof.export.trace.known.known_sizes import proved_bounds
-from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
-from shapeproof.export.trace.trial import Trial
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied

@@ -53,8 +53,7 @@ from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram, as_trace_of
 from shapeproof.export.explore.points import Attempts
 from shapeproof.export.limits import CHEAP_ELEMENTS, RETRIES, TRACE_LIMIT, TRIES
-from shapeproof.export.trace.records import Step
-from shapeproof.export.trace.trial import Trial
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.blame import needed, reasons
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts

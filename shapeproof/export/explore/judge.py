@@ -22,9 +22,8 @@ from shapeproof.export.limits import CHEAP_ELEMENTS, TRIES
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
-from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.traced import translator_of
-from shapeproof.export.trace.trial import Trial
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import with_kind

@@ -21,10 +21,9 @@ from shapeproof.export.explore.inferred.scout import Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.points import Attempts
 from shapeproof.export.limits import RETRIES
-from shapeproof.export.trace.records import Step
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
-from shapeproof.export.trace.trial import Trial
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 

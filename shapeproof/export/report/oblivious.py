@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.trace.records import Step
+from shapeproof.export.trace.trial import Step
 from shapeproof.wording import line_text, values_text
 
 

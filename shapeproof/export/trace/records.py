@@ -1,42 +1,20 @@
-"""What a trial records: decisions, questions that its facts leave open, facts that it met, and layouts."""
+"""What a trial records beside its decisions: questions that its facts leave open, facts that it met, and layouts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import Formula, negate
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.terms import Term
 from shapeproof.export.source.frames import Place
 from shapeproof.solver.facts import Facts
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A decision and the region just before it; another trace begins where `given` holds and `taken` fails."""
-
-    decision: Decision
-    given: Facts
-    fallback: bool | None = None
-    teaches: bool = True
-    """True if the region contains the answer; False if the answer is torch's fallback, whatever the point says."""
-
-    @property
-    def flipped(self) -> Formula:
-        """The formula of the inputs that leave the trial at this step."""
-        return negate(self.decision.taken)
-
-    @property
-    def overrules(self) -> bool:
-        """True if torch has a fallback for the question and the trace took the other answer."""
-        return self.fallback is not None and self.decision.outcome != self.fallback
-
-    @property
-    def beyond(self) -> Facts:
-        """What holds of the inputs that leave the trial at this step."""
-        return self.given.assuming(self.flipped)
+if TYPE_CHECKING:
+    from shapeproof.export.trace.trial import Step
 
 
 @dataclass(slots=True)

@@ -23,10 +23,10 @@ This module knows neither torch nor sympy, and does not interpret decisions for 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from shapeproof.constraints.formulas import FALSE, Formula, conjunction
+from shapeproof.constraints.formulas import FALSE, Formula, conjunction, negate
 from shapeproof.constraints.meaning.evaluate import evaluate_number, holds, holds_at
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
@@ -34,13 +34,39 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.frames import Place
 from shapeproof.export.trace.data_point import DataPoint
-from shapeproof.export.trace.records import DataCheck, Layouts, Learned, Questions, Shared, Step
+from shapeproof.export.trace.records import DataCheck, Layouts, Learned, Questions, Shared
 from shapeproof.solver.answers.wording import has_value
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.checks.raising import Raisings
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decision and the region just before it; another trace begins where `given` holds and `taken` fails."""
+
+    decision: Decision
+    given: Facts
+    fallback: bool | None = None
+    teaches: bool = True
+    """True if the region contains the answer; False if the answer is torch's fallback, whatever the point says."""
+
+    @property
+    def flipped(self) -> Formula:
+        """The formula of the inputs that leave the trial at this step."""
+        return negate(self.decision.taken)
+
+    @property
+    def overrules(self) -> bool:
+        """True if torch has a fallback for the question and the trace took the other answer."""
+        return self.fallback is not None and self.decision.outcome != self.fallback
+
+    @property
+    def beyond(self) -> Facts:
+        """What holds of the inputs that leave the trial at this step."""
+        return self.given.assuming(self.flipped)
 
 
 class Trial:

@@ -22,7 +22,7 @@ from shapeproof.export.declare.inputs import Leaf
 from shapeproof.export.explore.findings import Finding, Narrowing
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.shim.inputs.dims import NamedDim
-from shapeproof.export.trace.records import Step
+from shapeproof.export.trace.trial import Step
 
 ROOMS = Path(shapeproof.__file__).parent / "export"
 RECORDS = (Decision, Step, Finding, Narrowing, Cause, Diagnostic)

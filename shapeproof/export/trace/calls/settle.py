@@ -42,8 +42,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RUNS
 from shapeproof.export.ops.layouts import Sizes, same_layout, same_shape, sharing
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.trace.records import Step
-from shapeproof.export.trace.trial import Trial
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied

@@ -25,8 +25,7 @@ from shapeproof.export.shim.numbers.symbols import ASSERTION, recorded
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source.frames import Place
 from shapeproof.export.source.names import message_of
-from shapeproof.export.trace.records import Step
-from shapeproof.export.trace.trial import Trial
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
 from shapeproof.wording import line_text
