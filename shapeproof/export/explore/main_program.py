@@ -7,7 +7,6 @@ the model asks for a simple domain (inferred/scout.py), the narrowings are kept 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import torch
 
@@ -206,9 +205,7 @@ def _rebase(trial: Trial, here: Facts, open_: Sequence[Step]) -> None:
     trial.known, trial.facts = here, here.assuming(*trial.learned.formulas)
     trial.region, trial.steps = trial.facts.fork(), []
     for step in open_:
-        trial.steps.append(replace(step, given=trial.region.fork()))
-        if step.teaches:
-            trial.region = trial.region.assuming(step.decision.taken)
+        trial.take(step)
 
 
 def _is_generic(trial: Trial, point: Mapping[str, int]) -> bool:

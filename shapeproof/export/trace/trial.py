@@ -347,7 +347,7 @@ class Trial:
             if index in harmless:
                 self.harmless.append(step)
             else:
-                self._take(step)
+                self.take(step)
 
     def keep(self, told: Container[Hashable]) -> None:
         """Take the decisions that determine how these results are laid, and forget no more decisions of their kind."""
@@ -355,9 +355,9 @@ class Trial:
         forgotten = self.layouts.forgotten
         for step in (step for storage in [*forgotten] if storage in told for step in forgotten.pop(storage)):
             if self.settled(step.decision.formula) is None:
-                self._take(step)
+                self.take(step)
 
-    def _take(self, step: Step) -> None:
+    def take(self, step: Step) -> None:
         """Record a decision that was made before, as the last one."""
         self.steps.append(replace(step, given=self.region.fork()))
         if step.teaches:
