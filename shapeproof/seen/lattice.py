@@ -32,15 +32,7 @@ class Lattice:
         return len(self.rows)
 
     def __contains__(self, point: Sequence[int]) -> bool:
-        left = _difference(point, self.base)
-        for row in self.rows:
-            column = pivot(row)
-            quotient, rest = divmod(left[column], row[column])
-            if rest:
-                return False
-            if quotient:
-                left = tuple([a - quotient * b for a, b in zip(left, row, strict=True)])
-        return not any(left)
+        return not any(reduced(_difference(point, self.base), self.rows))
 
     def __or__(self, other: Lattice) -> Lattice:
         rows = self.rows
