@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import overload
 from xml.sax.saxutils import escape
 
 from shapeproof.constraints.errors import UsageError
@@ -16,7 +16,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges
-from shapeproof.constraints.syntax.text import format_formula, parse_formula
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.wording import values_text
 
 CELLS = 128
@@ -45,7 +45,7 @@ class RegionMap(Sequence[str]):
         refuted: for each reason, the sizes at which the model is refuted.
         names: the user's name of each symbol.
 
-    >>> parse = parse_formula
+    >>> from shapeproof.constraints.syntax.text import parse_formula as parse
     >>> regions = RegionMap((parse("n <= 30"), parse("n >= 31")), (parse("n >= 1"), parse("n <= 64")))
     >>> regions.where({"n": 31}), regions.where({"n": 65})
     ('region 2', 'refused')
@@ -104,17 +104,6 @@ class RegionMap(Sequence[str]):
 
     def _repr_svg_(self) -> str | None:
         return self.svg() if self and len(self._dims()) in {1, 2} else None
-
-    def saved(self) -> dict[str, Any]:
-        """Return the map as JSON data, which `loaded` reads."""
-        parts = {"holds": self.holds, "domain": self.domain, "refuted": self.refuted}
-        return {name: list(map(str, part)) for name, part in parts.items()} | {"names": dict(self.names)}
-
-    @classmethod
-    def loaded(cls, saved: Mapping[str, Any]) -> RegionMap:
-        """Read the output of `saved`."""
-        inside, domain, refuted = (tuple(map(parse_formula, saved[name])) for name in ("holds", "domain", "refuted"))
-        return cls(inside, domain, refuted, saved["names"])
 
     def _dims(self) -> dict[str, Interval]:
         """Return the range of each symbol, in order of declaration."""

@@ -94,8 +94,6 @@ def _versions() -> Mapping[str, str]:
 def _as_data(value: Any) -> Any:
     """Return a part of a report as JSON data, one level deep."""
     match value:
-        case RegionMap():
-            return value.saved()
         case Contract():
             return to_data(value)
         case Formula():
@@ -141,7 +139,9 @@ def fields_of(text: str | bytes, path: str | Path) -> dict[str, Any]:
 def _fields(saved: _Saved) -> dict[str, Any]:
     fields = {each.name: getattr(saved, each.name) for each in dataclasses.fields(saved)}
     del fields["format"], fields["versions"]
-    regions = RegionMap.loaded(dataclasses.asdict(saved.regions))
+    parts = (saved.regions.holds, saved.regions.domain, saved.regions.refuted)
+    holds, domain, refuted = (tuple(map(parse_formula, texts)) for texts in parts)
+    regions = RegionMap(holds, domain, refuted, saved.regions.names)
     contract = None if saved.contract is None else from_data(saved.contract, "the report")
     decisions = tuple(map(_loaded_decision, saved.decisions))
     bounds = Bounds(saved.bounds)
