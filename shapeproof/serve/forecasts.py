@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -40,6 +39,7 @@ from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.verify import verified
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.sampled.exhaustion import box_size
 
 MOST_REGIONS = 6
 """Of more regions, no unions are explored."""
@@ -258,11 +258,10 @@ def _static(inputs: Inputs) -> int | None:
     """Return the number of points of the domain."""
     known = inputs.domain.ranges()
     boxes = [known.get(name, Interval()) for name in inputs.domain.symbols]
-    if any(each.lower is None or each.upper is None for each in boxes):
+    count = box_size(boxes)
+    if count is None or count > MOST_STATIC:
         return None
-    ranges = [range(each.lower or 0, (each.upper or 0) + 1) for each in boxes]
-    if math.prod(map(len, ranges)) > MOST_STATIC:
-        return None
+    ranges = (range(each.lower or 0, (each.upper or 0) + 1) for each in boxes)
     points = (dict(zip(inputs.domain.symbols, values, strict=True)) for values in itertools.product(*ranges))
     return sum(all(true_at(each, point) is True for each in inputs.domain.formulas) for point in points)
 
