@@ -39,7 +39,7 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
     read = translator_of(traced.program).size
     shifted = _shifted(traced.program, inputs, read)
     sources = {node: source for node, (source, shift) in shifted.items() if shift is ZERO}
-    found = list(_of_operators(traced.program, shifted, read, examples))
+    found = list(_of_operators(traced.program, shifted, sources, read, examples))
     taken = dict(_taken(traced.program, sources, read))
     return [*found, functools.partial(_pass_checks, traced.trial, taken, examples)] if taken else found
 
@@ -84,10 +84,10 @@ def _keeps(target: Any) -> bool:
 def _of_operators(
     program: torch.export.ExportedProgram,
     shifted: Mapping[torch.fx.Node, tuple[str, Term]],
+    sources: Mapping[torch.fx.Node, str],
     read: Callable[[Any], Term],
     examples: Mapping[str, Any],
 ) -> Iterator[Meet]:
-    sources = {node: source for node, (source, shift) in shifted.items() if shift is ZERO}
     for node in program.graph.nodes:
         for indexed_node, dim, index, _ in indexed(node):
             if index in shifted:

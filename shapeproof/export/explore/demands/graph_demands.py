@@ -40,8 +40,11 @@ from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.traced import env_of, span_of, translator_of
 from shapeproof.solver.prove import implied
 
+Demand = tuple[torch.fx.Node, Formula]
+"""An operator, and what sizes must meet for it."""
 
-def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+
+def requirements(program: torch.export.ExportedProgram) -> Iterator[Demand]:
     """Yield what sizes must meet: for each index, each divisor, each reduction, each write."""
     yield from _of_indices(program)
     yield from _of_selections(program)
@@ -50,7 +53,7 @@ def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.
     yield from _of_writes(program)
 
 
-def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+def _of_indices(program: torch.export.ExportedProgram) -> Iterator[Demand]:
     """Yield what sizes must meet for each index that is made only from sizes and constants."""
     constants, read = _constants(program), translator_of(program).read
     for node in program.graph.nodes:
@@ -63,7 +66,7 @@ def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.f
                     yield node, f.ge(span.low, lowest * size)
 
 
-def _of_selections(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+def _of_selections(program: torch.export.ExportedProgram) -> Iterator[Demand]:
     """Yield for each row that is selected by a size (`x[n]`) the condition under which the row exists."""
     read = translator_of(program).size
     for node in program.graph.nodes:
@@ -76,7 +79,7 @@ def _of_selections(program: torch.export.ExportedProgram) -> Iterator[tuple[torc
             yield node, f.conjunction(f.lt(row, size), f.ge(row, -size))
 
 
-def _of_divisors(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+def _of_divisors(program: torch.export.ExportedProgram) -> Iterator[Demand]:
     """Yield for each division of integers by a size: it is not 0 in their dtype, or there is nothing to divide."""
     read = translator_of(program).size
     for node in program.graph.nodes:
@@ -93,7 +96,7 @@ def _wrapped(number: Term, dtype: torch.dtype) -> Term:
     return number if bits == 64 else number % 2**bits
 
 
-def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[Demand]:
     """Yield for each reduction the condition on sizes under which an element exists."""
     read = translator_of(program).read
     for node in program.graph.nodes:
@@ -148,7 +151,7 @@ def _from_sizes(node: torch.fx.Node, constants: Container[str]) -> bool:
     return True
 
 
-def _of_writes(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+def _of_writes(program: torch.export.ExportedProgram) -> Iterator[Demand]:
     """Yield for each operator that writes into memory the condition on sizes under which nothing overlaps."""
     for node in (each for each in program.graph.nodes if each.op == "call_function"):
         for written in dict.fromkeys(nodes.changed_operands(node)):
