@@ -6,7 +6,7 @@ enforce    the domain inside the graph                         assertions.py, hi
 audit      the graph's assertions, against the proof           closing_audit.py
 bound      least upper bounds of sizes from data               bounds.py
 transform  decompositions, compared with the program           decompose.py
-divide     sizes, alike in every consumer                      divisions.py
+write      sizes and slice bounds, alike in every consumer     divisions.py, clamps.py
 several    a program for each region of sizes, dispatched      regions.py
 accepted/  the inputs that a program accepts
 """
