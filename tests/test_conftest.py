@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Golden, pytest_collection_modifyitems
+from tests.thoroughness import examples
 
 
 def test_golden_accepts_the_same_text(tmp_path):
@@ -36,3 +37,7 @@ def test_of_many_parameters_all_but_the_first_are_thorough():
     ]
     pytest_collection_modifyitems(items)
     assert [item.marks for item in items] == [[], ["thorough"], ["thorough"], [], [], []]
+
+
+def test_a_law_is_tried_as_often_as_the_profile_says():
+    assert examples(300) in {60, 300, 20_000}

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 def small_products_count(monkeypatch):
     """Products of any size are shared, of any model."""
     monkeypatch.setattr(products, "PRODUCT_WORK", 0)
-    monkeypatch.setattr(products, "SCOUT_ELEMENTS", 0)
+    monkeypatch.setattr(products, "CHEAP_ELEMENTS", 0)
 
 
 def square(*elements):
