@@ -50,7 +50,7 @@ def _with_names(function: Callable[..., Any], operator: Any) -> Callable[..., An
         )
         for each in schemas.schema_of(operator).arguments
     ]
-    forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    vars(forward)["__signature__"] = inspect.Signature(parameters)
     return forward
 
 

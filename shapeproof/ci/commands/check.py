@@ -112,7 +112,7 @@ def spread(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]
         ]
         own = [each for each in inspect.signature(command, eval_str=True).parameters.values() if each.name != "options"]
         parameters = [*own, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in shared)]
-        spread_out.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        vars(spread_out)["__signature__"] = inspect.Signature(parameters)
         return spread_out
 
     return decorated

@@ -161,7 +161,7 @@ def module_around(
         return run(own, args, kwargs)
 
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    forward.__signature__ = inspect.Signature([itself, *taken])  # type: ignore[attr-defined]
+    vars(forward)["__signature__"] = inspect.Signature([itself, *taken])
     module: torch.nn.Module = type("Around", (torch.nn.Module,), {"forward": forward})()
     for name, tensor in tensors.items():
         _put(module, name, tensor)

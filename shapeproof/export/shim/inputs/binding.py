@@ -264,7 +264,7 @@ def _taking(names: Mapping[str, Any]) -> Any:
     def function() -> None: ...
 
     kind = inspect.Parameter.KEYWORD_ONLY
-    function.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    vars(function)["__signature__"] = inspect.Signature([inspect.Parameter(name, kind) for name in names])
     return function
 
 
