@@ -9,6 +9,28 @@ from typing import Literal, TypeAlias
 from shapeproof.constraints.records.decisions import SourceLocation
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
+OfModel: TypeAlias = Literal[
+    "bound",
+    "contradiction",
+    "data-dependent",
+    "divides",
+    "equal",
+    "example",
+    "many-programs",
+    "operator",
+    "other-program",
+    "outside",
+    "rebinding",
+    "relation",
+    "replay",
+    "seen",
+    "undecided",
+    "vacuous",
+]
+"""The ids of what is said of a model. The manual has a page for each: `docs/errors/`."""
+OfChecks: TypeAlias = Literal["narrowed", "no-verdict", "not-run", "unexpected"]
+"""The ids of what is said of a check in continuous integration."""
+Id: TypeAlias = OfModel | OfChecks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +60,11 @@ class Help:
 class Diagnostic:
     """One finding. `witness` maps the user's names to values.
 
-    >>> Diagnostic("SP001", "the program differs from eager", witness={"x.shape[0]": 1}).severity
+    >>> Diagnostic("replay", "the program differs from eager", witness={"x.shape[0]": 1}).severity
     'error'
     """
 
-    id: str
+    id: Id
     message: str
     severity: Severity = "error"
     file: str | None = None

@@ -15,7 +15,7 @@ from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Id, Note
 from shapeproof.constraints.records.domain import Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
@@ -242,12 +242,12 @@ def trust_note(operator: str, compared: int, checked: bool) -> str:  # noqa: FBT
     return f"trusted: {operator} (its fake kernel was compared at {inputs}, not proved)"
 
 
-def _identify(finding: Finding) -> str:
+def _identify(finding: Finding) -> Id:
     """Return the id of a diagnostic, which names its page in the manual."""
     return IDS.get(finding.outcome) or id_of_form(finding.requirement)
 
 
-IDS = {
+IDS: Mapping[Outcome, Id] = {
     Outcome.UNDECIDED: "undecided",
     Outcome.DATA: "data-dependent",
     Outcome.DIFFERS: "other-program",
@@ -256,7 +256,7 @@ IDS = {
 """The id of each outcome that has one; any other has that of what is required."""
 
 
-def id_of_form(formula: Formula) -> str:
+def id_of_form(formula: Formula) -> Id:
     """Return the id of a required formula, by its form."""
     match formula:
         case f.Compare("==", term) if _divisor(term) is not None:
