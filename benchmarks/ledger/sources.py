@@ -21,7 +21,6 @@ import torch
 
 from benchmarks.ledger.lines import FOLDER
 from benchmarks.models import MODELS
-from benchmarks.operators import samples
 from benchmarks.operators.calls import Call, NotTextError
 from benchmarks.operators.probing import Laid, dynamic, inputs_at
 from benchmarks.recorded_models import MORE
@@ -104,6 +103,8 @@ def _of_program(program: Mapping[str, Any], **options: Any) -> Report:
 
 
 def _operators() -> Collection:
+    from benchmarks.operators import samples  # torch's database is slow to load
+
     return {name: functools.partial(_of_operator, name) for name in samples.names()}
 
 
@@ -120,6 +121,8 @@ def _first_call(name: str) -> Call:
     Raises:
         NoSampleError: there is none.
     """
+    from benchmarks.operators import samples
+
     for sample in samples.samples(name, 1):
         try:
             return Call.of(f"op_db.{name}", sample.args, sample.kwargs)

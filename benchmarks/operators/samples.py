@@ -10,10 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from hypothesis import settings
 
 from shapeproof.export.declare.materialize import like_example
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
+
+_PROFILE = settings.get_current_profile_name()
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402 - it sets Hypothesis's profile
+
+settings.load_profile(_PROFILE)
 
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.complex64, torch.bfloat16)
 SIZES = (0, 1, 2)

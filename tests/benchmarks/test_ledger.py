@@ -11,6 +11,7 @@ from benchmarks.ledger.running import line_of, lines_of
 from benchmarks.ledger.sources import FILES, collection
 from shapeproof.export import Dim, check
 from shapeproof.export.shim.versions import SUPPORTED_TORCH
+from tests.thoroughness import examples
 
 SAMPLE = {"models": 9, "random": 40, "operators": 40}
 """Of each collection every so manieth model is exported again."""
@@ -59,6 +60,7 @@ def test_a_verdict_that_changes_is_said_and_a_cost_is_not():
 
 
 @as_kept
+@pytest.mark.thorough
 def test_every_model_has_a_line():
     there = {f"{group}/{name}" for group in SAMPLE for name in collection(group, FILES["cases"])}
     assert {name for name in kept() if not name.startswith("cases/")} == there
@@ -71,3 +73,10 @@ def test_a_sample_has_the_verdicts_that_are_kept(tmp_path):
     found = {line.name: line for line in lines_of(wanted, tmp_path)}
     lines = kept()
     assert verdicts_in_words({name: lines[name] for name in found}, found) == []
+
+
+@pytest.mark.thorough
+def test_loading_torchs_operators_leaves_the_profile_of_hypothesis_alone(tmp_path):
+    """The fault: torch's own profile, of 10 examples, was that of every law that ran later in the process."""
+    collection("operators", tmp_path)
+    assert examples(300) in {60, 300, 20_000}
