@@ -105,9 +105,8 @@ class Judge:
         wrong = self.disagreement(forms, point)
         if wrong is None:
             return None
-        if wrong.relation is replay.Relation.EAGER_RAISES:
-            return Finding(Outcome.RAISES, step.decision, point, wrong.text)
-        return Finding(Outcome.DIFFERS, step.decision, point, wrong.sentence)
+        outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+        return Finding(outcome, step.decision, point, wrong.sentence)
 
     def disagreement(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""

@@ -341,7 +341,7 @@ _OF_ROUNDS = {Outcome.DIFFERS, Outcome.DATA, Outcome.UNDECIDED, Outcome.MANY}
 
 def _happened(finding: Finding) -> str:
     if finding.outcome is Outcome.RAISES:
-        return f"replayed; eager raises {finding.text}"
+        return f"replayed; eager raises {finding.text.removeprefix(Outcome.RAISES.value + ', the program does not: ')}"
     return f"replayed; {finding.text}" if finding.outcome is Outcome.DIFFERS else finding.text
 
 
