@@ -5,7 +5,7 @@ The processes are forked from one that has loaded torch, and has exported nothin
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -40,22 +40,16 @@ def _apart(context: multiprocessing.context.ForkServerContext, group: str, name:
     process = context.Process(target=_send, args=(sending, group, name, cases))
     process.start()
     sending.close()
-    try:
-        return Line.of_text(receiving.recv())
-    except EOFError:
-        process.join()
-        return Line(f"{group}/{name}", f"ended with {process.exitcode}")
-    finally:
-        process.join()
+    text = None
+    with contextlib.suppress(EOFError):
+        text = receiving.recv()
+    process.join()
+    return Line(f"{group}/{name}", f"ended with {process.exitcode}") if text is None else Line.of_text(text)
 
 
 def _send(sending: Connection, group: str, name: str, cases: Path) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
-    sending.send(str(line_of(f"{group}/{name}", functools.partial(_report, group, name, cases))))
-
-
-def _report(group: str, name: str, cases: Path) -> Report:
-    return collection(group, cases)[name]()
+    sending.send(str(line_of(f"{group}/{name}", collection(group, cases)[name])))
 
 
 def line_of(name: str, make: Callable[[], Report]) -> Line:
