@@ -140,6 +140,11 @@ ROUNDING = {
 """Operators that round more often -> their arguments."""
 
 
+def sum_overflows(value):
+    """Whether the sum is larger than the dtype holds: of such a sum torch's `var` is infinite, the form's is not."""
+    return value.is_floating_point() and value.double().abs().sum() > torch.finfo(value.dtype).max
+
+
 @pytest.mark.parametrize("operator", [*REDUCTIONS, *ROUNDING], ids=str)
 @settings(max_examples=examples(40))
 @given(st.data())
@@ -150,6 +155,7 @@ def test_a_reduction_at_its_bound(operator, data):
     dtype = draw(st.sampled_from((*FLOATS, *WHOLE)))
     assume(outcome(operator, (torch.ones(ROWS, COLUMNS).to(dtype),), kwargs) is not RAISES)
     value = scaled(draw, (draw(LIMITS), COLUMNS), dtype)
+    assume(not (str(operator).startswith(("aten.var", "aten.std")) and sum_overflows(value)))
     value = with_specials(draw, value)
     wanted, found = at_bounds(draw, operator, (value,), kwargs, {"self": {0}})
     held(wanted, found, rounding=1 if operator in REDUCTIONS else 4, near_one="log" in str(operator))
