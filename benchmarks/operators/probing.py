@@ -18,7 +18,7 @@ from torch.export import Dim
 from benchmarks.operators.calls import Call, contiguous, make_tensor, quietly, resolve
 from shapeproof.export import check
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
-from shapeproof.export.explore.beside_eager.replay import unequal
+from shapeproof.export.explore.beside_eager.runner import unequal
 from shapeproof.export.shim.process.idle_work import few_threads, quiet
 from shapeproof.export.shim.trees import leaves
 

@@ -22,7 +22,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.corners import disagreement, raises_whatever_the_data
 from shapeproof.export.explore.beside_eager.extent import Extent
 from shapeproof.export.explore.beside_eager.forms import parameters_copied_once
@@ -190,7 +190,7 @@ def _raise_as_eager(task: _Task, found: Exploration) -> None:
     """
     if found.main.program is None or task.inputs.example is None:
         return
-    alike = task.eager.compare(found.forms, found.start).relation is replay.Relation.BOTH_RAISE
+    alike = task.eager.compare(found.forms, found.start).relation is runner.Relation.BOTH_RAISE
     if alike and raises_whatever_the_data(task.eager, found, found.start):
         error = task.eager.error(task.inputs.example)
         if error is not None:

@@ -27,7 +27,7 @@ from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs, declare
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import runner
 from shapeproof.export.explore.beside_eager.checked import remember_proof, unproved
 from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.explore.beside_eager.kernels import operator_diagnostic
@@ -190,7 +190,7 @@ def _refused(operator: Any, inputs: Inputs, alone: Report) -> Diagnostic | None:
 def _raised(operator: Any, inputs: Inputs, point: dict[str, int], device: str) -> Exception | None:
     """Return the exception that an operator raises at a point; device `meta` runs its fake."""
     args, kwargs = map_tensors(inputs.at(point, filled=True), lambda tensor: tensor.to(device))
-    return replay.outcome(operator, args, by_schema(operator, kwargs))[1]
+    return runner.outcome(operator, args, by_schema(operator, kwargs))[1]
 
 
 def _results(program: Program, inputs: Inputs) -> str:
@@ -226,7 +226,7 @@ def _accepted(operator: Any, inputs: Inputs, point: dict[str, int]) -> tuple[Any
     for fill in DATA:
         args, kwargs = map_tensors(given, fill)
         named = by_schema(operator, kwargs)
-        if replay.outcome(operator, *copy.deepcopy((args, named)))[1] is None:
+        if runner.outcome(operator, *copy.deepcopy((args, named)))[1] is None:
             return args, named
     return given[0], by_schema(operator, given[1])
 

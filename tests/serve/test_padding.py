@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import export
-from shapeproof.export.explore.beside_eager.replay import unequal
+from shapeproof.export.explore.beside_eager.runner import unequal
 from shapeproof.serve import buckets
 
 

@@ -34,7 +34,7 @@ from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.divisions import write_divisions
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.corners import SEEDS, unchanged
 from shapeproof.export.explore.beside_eager.forms import Form, asking, fresh_modules
 from shapeproof.export.explore.points import Fitting
@@ -66,9 +66,9 @@ _CANNOT = (
     "with a table without it), or declare fewer sizes"
 )
 _SEEN = {
-    replay.Relation.PROGRAM_RAISES: "it raises {}",
-    replay.Relation.EAGER_RAISES: "it does not raise {}",
-    replay.Relation.DIFFERENT: "its results differ",
+    runner.Relation.PROGRAM_RAISES: "it raises {}",
+    runner.Relation.EAGER_RAISES: "it does not raise {}",
+    runner.Relation.DIFFERENT: "its results differ",
 }
 _Program = torch.export.ExportedProgram
 
@@ -152,7 +152,7 @@ class TakenApart:
             for args, kwargs in self._data(trial.point):
                 self._judge(replay.compare_on(whole, form, args, kwargs, 1), step.decision, "on other data")
 
-    def _judge(self, found: replay.Replay, decision: Decision, where: str) -> None:
+    def _judge(self, found: runner.Replay, decision: Decision, where: str) -> None:
         if not found.agrees:
             asked = format_formula(decision.taken, rename=self.inputs.user_names)
             seen = _SEEN[found.relation].format(found.text)
@@ -173,7 +173,7 @@ class TakenApart:
             yield self.inputs.at(point, filled=True, seed=seed)
         args, kwargs = self.inputs.at(point, filled=True)
         for value in SMALL_INTEGERS:
-            yield replay.map_integers(args, kwargs, functools.partial(torch.full_like, fill_value=value))
+            yield runner.map_integers(args, kwargs, functools.partial(torch.full_like, fill_value=value))
 
     def _points(self, cell: Facts, start: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Yield a generic point and the smallest points, if their inputs fit into memory."""

@@ -24,7 +24,7 @@ from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
 from shapeproof.constraints.terms import from_poly
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
@@ -238,7 +238,7 @@ class Explorer:
         cheap = [each for each in points if each is not None and self._inputs.elements(each) <= CHEAP_ELEMENTS]
         if len(cheap) == len(points):
             runs = [self.judge.replay(found.forms, each) for each in cheap]
-            raising = sum(run.relation is replay.Relation.BOTH_RAISE for run in runs)
+            raising = sum(run.relation is runner.Relation.BOTH_RAISE for run in runs)
             if raising < len(runs) and raising + sum(not run.agrees for run in runs) == len(runs):
                 return True
         return known() is not None

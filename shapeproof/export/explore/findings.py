@@ -13,7 +13,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.forms import Form
-from shapeproof.export.explore.beside_eager.replay import Replay
+from shapeproof.export.explore.beside_eager.runner import Replay
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.source.names import rounds
 from shapeproof.export.trace.calls.fakes import hides_a_write

@@ -11,7 +11,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.forms import Form, module_of
 from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.compare.operations import Difference
@@ -105,20 +105,20 @@ class Judge:
         wrong = self.disagreement(forms, point)
         if wrong is None:
             return None
-        outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+        outcome = Outcome.RAISES if wrong.relation is runner.Relation.EAGER_RAISES else Outcome.DIFFERS
         return Finding(outcome, step.decision, point, wrong.sentence)
 
-    def disagreement(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> replay.Replay | None:
+    def disagreement(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> runner.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
         result = self.replay(forms, point, calls=calls)
         return None if result.agrees else result
 
-    def replay(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> replay.Replay:
+    def replay(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> runner.Replay:
         """Run both at a point; results that differ faintly are different if those at the example do not."""
         result, example = self._eager.compare(forms, point, calls=calls), self._attempts.inputs.example
         if not result.is_faint or example is None or self._eager.compare(forms, example).is_faint:
             return result
-        return replace(result, relation=replay.Relation.DIFFERENT, text="the values differ, all of which are tiny")
+        return replace(result, relation=runner.Relation.DIFFERENT, text="the values differ, all of which are tiny")
 
     def of_trace(self, step: Step, cell: Facts, there: Traced, found: Exploration) -> Finding | None:
         """Return a finding unless the main program serves the traced part of the cell."""

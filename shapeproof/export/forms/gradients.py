@@ -19,7 +19,7 @@ from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.declare.inputs import Inputs, Leaf
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import runner
 from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.graph import nodes
 from shapeproof.export.report.report import Report
@@ -111,7 +111,7 @@ def _wanted(program: ReportedProgram, inputs: Inputs) -> tuple[Wanted, list[Leaf
     if not (parameters or places):
         raise UsageError("no parameter and no input requires gradients, where the program was exported")
     with torch.enable_grad():
-        found, raised = replay.outcome(module_of(program), args, kwargs)
+        found, raised = runner.outcome(module_of(program), args, kwargs)
     if raised is not None:
         raise UsageError(f"the program gives no result for its example: {raised}")
     followed = {

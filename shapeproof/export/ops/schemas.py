@@ -68,6 +68,20 @@ def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     return [named.get(name) for name in (*_parameters(target)[2], *updated)]
 
 
+@functools.cache
+def returns_written(target: Any) -> bool:
+    """True if an operator returns what it writes and nothing else, as `add_` does, or nothing at all.
+
+    Raises:
+        ValueError: some of its results are operands, and others are not.
+    """
+    schema = schema_of(target)
+    own = [result for result in schema.returns if result.alias_info is None]
+    if own and len(own) < len(schema.returns):
+        raise ValueError(f"{target} returns operands and others")
+    return not own and bool(schema.is_mutable)
+
+
 def updates_statistics(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if a call updates running statistics, which its schema does not say."""
     statistics = known_of(target).statistics

@@ -19,7 +19,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Id, Not
 from shapeproof.constraints.records.domain import Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.corners import Disagreement
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome
 from shapeproof.export.graph.emit import has_graph_form
@@ -89,8 +89,8 @@ def _lost(given: Sequence[Point], findings: Sequence[Finding]) -> Point | None:
     return min(lost, key=lambda point: (max(point.values()), sum(point.values())), default=None)
 
 
-def _seen_there(seen: replay.Replay) -> tuple[str, str]:
-    if seen.relation is replay.Relation.BOTH_RAISE:
+def _seen_there(seen: runner.Replay) -> tuple[str, str]:
+    if seen.relation is runner.Relation.BOTH_RAISE:
         return "fails at", f"replayed; eager raises {seen.text}"
     if not seen.agrees:
         return "fails at", f"replayed; {seen.sentence}"

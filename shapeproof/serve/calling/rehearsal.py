@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.explore.beside_eager.forms import copied
-from shapeproof.export.explore.beside_eager.replay import outcome
+from shapeproof.export.explore.beside_eager.runner import outcome
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.trace.python.remembering import Remembered

@@ -22,7 +22,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import Term, constant
 from shapeproof.contract.sizes import SizeGuard
 from shapeproof.export.declare.materialize import like_example
-from shapeproof.export.explore.beside_eager.replay import unequal
+from shapeproof.export.explore.beside_eager.runner import unequal
 from shapeproof.export.forms.programs import VerifiedProgram
 from shapeproof.export.forms.static.rows import Rows
 from shapeproof.export.graph import nodes

@@ -12,7 +12,8 @@ from torch.export import Dim
 from shapeproof.export import TensorSpec, check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.declare.materialize import like_example
-from shapeproof.export.explore.beside_eager.replay import Eager, Relation, unequal
+from shapeproof.export.explore.beside_eager.replay import Eager
+from shapeproof.export.explore.beside_eager.runner import Relation, unequal
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.trace import tracer
 from shapeproof.solver.facts import Facts

@@ -10,7 +10,8 @@ from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.forms import Form
-from shapeproof.export.explore.beside_eager.replay import Eager, Relation
+from shapeproof.export.explore.beside_eager.replay import Eager
+from shapeproof.export.explore.beside_eager.runner import Relation
 from shapeproof.export.verify import verified
 from shapeproof.solver.answers.witness import generic
 from shapeproof.solver.facts import Facts

@@ -15,7 +15,7 @@ from torch.fx.experimental import proxy_tensor
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, Dim, OutsideDomain, export
-from shapeproof.export.explore.beside_eager.replay import unequal
+from shapeproof.export.explore.beside_eager.runner import unequal
 from tests.thoroughness import examples
 from tests.tiny_models import Hundredfold
 

@@ -19,7 +19,7 @@ from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import replay_points
 from shapeproof.export.shim.trees import map_tensors
@@ -49,7 +49,7 @@ class Disagreement:
     """A point where the program differs from eager, or where both raise and eager should not."""
 
     point: Point
-    result: replay.Replay
+    result: runner.Replay
     bound: Formula | None = None
     """A bound of a size that excludes sizes at which both raise."""
 
@@ -71,13 +71,13 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
         result = eager.compare(found.forms, point)
         if not result.agrees:
             return Disagreement(point, result)
-        served |= result.relation is replay.Relation.SAME
-        if result.relation is replay.Relation.BOTH_RAISE:
+        served |= result.relation is runner.Relation.SAME
+        if result.relation is runner.Relation.BOTH_RAISE:
             raising.append(point)
     served = served or not raising or eager.failure(found.start, SEEDS[0]) is None
     for point in claimed(raising, eager.inputs, found, domain) if served else ():
         result = eager.compare(found.forms, point)
-        if result.relation is replay.Relation.BOTH_RAISE and raises_whatever_the_data(eager, found, point):
+        if result.relation is runner.Relation.BOTH_RAISE and raises_whatever_the_data(eager, found, point):
             return Disagreement(point, result)
     return None
 

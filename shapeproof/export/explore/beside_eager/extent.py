@@ -18,7 +18,8 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, defined
 from shapeproof.constraints.records.decisions import Decision, Kind
-from shapeproof.export.explore.beside_eager.replay import Eager, Relation
+from shapeproof.export.explore.beside_eager.replay import Eager
+from shapeproof.export.explore.beside_eager.runner import Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting, spread

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -39,12 +40,14 @@ class Form:
         name: a description of the form, empty for the program itself.
         left: what the model left in its inputs when it was traced, and the program does not leave there.
         relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
+        module: the program, which is copied before it is called; None if only `fresh` can make a callable.
     """
 
     fresh: Callable[[], Callable[..., Any]]
     name: str = ""
     left: Left = field(default_factory=Left)
     relaid: bool = False
+    module: torch.fx.GraphModule | None = None
 
 
 def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -54,12 +57,16 @@ def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
     """
     if program is None:
         raise ValueError("there is no program to run")
-    left = left_in(program)
-    found = [Form(fresh_modules(program), left=left)]
+    own = module_of(program)
+    found = [Form(_fresh(own), left=left_in(program), module=own)]
     if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
-            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left, relaid=True))
+            apart = module_of(decomposed(program))
+            found.append(replace(found[0], fresh=_fresh(apart), name=_DECOMPOSED, relaid=True, module=apart))
     return found
+
+
+_DECOMPOSED = "after run_decompositions, "
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -88,18 +95,18 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
     computed themselves.
     """
-    module = module_of(program)
+    return _fresh(module_of(program))
+
+
+def _fresh(module: torch.fx.GraphModule) -> Callable[[], torch.nn.Module]:
     if not nodes.mutates(module.graph):
-        with quiet():
-            only = copied_state(module)
-        return lambda: only
+        return functools.cache(lambda: copied_state(module))
     watching = nodes.counts_writes(module)
     last: list[tuple[torch.nn.Module, list[int | None]]] = []
 
     def fresh() -> torch.nn.Module:
         if not (watching and last and None not in last[0][1] and _writes(last[0][0]) == last[0][1]):
-            with quiet():
-                made = copied_state(module)
+            made = copied_state(module)
             last[:] = [(made, _writes(made))]
         return last[0][0]
 
@@ -154,10 +161,15 @@ def copied(module: _ModuleT) -> _ModuleT:
     return deep_copied(module, _parameters(module))[0]
 
 
-def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Return a copy of a program that nobody changes: its state is copied, and its graphs are not."""
+def copied_state(program: torch.fx.GraphModule, known: Mapping[int, Any] | None = None) -> torch.fx.GraphModule:
+    """Return a copy of a program that nobody changes: its state is copied, and its graphs are not.
+
+    `known`: the copies of tensors to take, by the ids of what they are copies of.
+    """
     parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
-    return copy.deepcopy(program, {**_parameters(program), **{id(each.graph): each.graph for each in parts}})
+    memo = {**(_parameters(program) if known is None else known), **{id(each.graph): each.graph for each in parts}}
+    with quiet():
+        return copy.deepcopy(program, memo)
 
 
 def _parameters(module: torch.nn.Module) -> dict[int, Any]:

@@ -23,7 +23,7 @@ from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import Term, constant
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.checked import is_checked
 from shapeproof.export.explore.beside_eager.corners import DATA, claimed, raises_whatever_the_data, unchanged
 from shapeproof.export.explore.beside_eager.forms import fresh_modules
@@ -203,7 +203,7 @@ class Walk(torch.fx.Interpreter):
 
     def walk(self, values: Sequence[Any]) -> None:
         """Run the graph on flat inputs, up to the node that raises."""
-        replay.outcome(lambda *flat: self.run(*flat, enable_io_processing=False), tuple(values), {})
+        runner.outcome(lambda *flat: self.run(*flat, enable_io_processing=False), tuple(values), {})
 
 
 class _Interpreter(Walk):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.forms import copied
 from shapeproof.export.shim.inputs.binding import bind
 from shapeproof.export.shim.inputs.containers import Held, differing, held
@@ -52,7 +52,7 @@ def seen_in_eager(eager: replay.Eager, point: Mapping[str, int], left: Left) -> 
         with follow.following():
             mine(*args, **kwargs)
 
-    replay.outcome(followed, args, kwargs)
+    runner.outcome(followed, args, kwargs)
     return Seen(follow.lines, before, held(mine, args, kwargs))
 
 

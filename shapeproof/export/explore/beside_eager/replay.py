@@ -6,69 +6,37 @@ Each run gets a deep copy of the model, so that no run sees another run's state.
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
-import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
 import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.dataflow import Dataflow
 from shapeproof.export.explore.beside_eager.forms import Form, copied, forms_of
-from shapeproof.export.explore.beside_eager.laid_out import has_elements, laid_otherwise
-from shapeproof.export.explore.beside_eager.products import products_shared
+from shapeproof.export.explore.beside_eager.runner import (
+    Relation,
+    Replay,
+    compared,
+    differ_faintly,
+    map_integers,
+    outcome,
+    run_apart,
+    unequal,
+    unequal_leaf,
+)
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_ELEMENTS
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.modules import elements_held, error_on_fakes, error_on_meta
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
-from shapeproof.export.shim.process.transforms import transforms_ended
-from shapeproof.export.shim.storages import storage_of, writes
-from shapeproof.export.shim.trees import flattened, graph_modules, leaves, map_tensors, sizes_as_tuples
+from shapeproof.export.shim.trees import graph_modules, leaves
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
-from shapeproof.export.trace.rebinding import Left
 from shapeproof.wording import with_kind
-
-SEED = 20_011
-"""The random seed of both runs. A seed that users set themselves might also be the trace's."""
-
-
-class Relation(Enum):
-    """The relation between a program and the eager model on one input."""
-
-    SAME = "same"
-    BOTH_RAISE = "both raise"
-    EAGER_RAISES = "eager raises, the program does not"
-    PROGRAM_RAISES = "the program raises, eager does not"
-    DIFFERENT = "results differ"
-    NOT_RUN = "the inputs are too large to be made"
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """The result of a replay at one point."""
-
-    relation: Relation
-    text: str = ""
-    form: str = ""
-    is_faint: bool = False
-    """True if results that count as the same differ as far as such small numbers can."""
-
-    @property
-    def agrees(self) -> bool:
-        """True if the program did what eager did, up to inputs that are too large to run."""
-        return self.relation in {Relation.SAME, Relation.BOTH_RAISE, Relation.NOT_RUN}
-
-    @property
-    def sentence(self) -> str:
-        """Describe the result in words."""
-        return f"{'' if self.agrees else self.form}{self.relation.value}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +73,8 @@ class Eager:
 
     mod: torch.nn.Module
     inputs: Inputs
+    dataflow: Dataflow = field(init=False, repr=False, compare=False)
+    """Compares programs with the model without data, if a run with data would read many elements."""
     made: dict[Any, tuple[int, Replay]] = field(default_factory=dict, repr=False, compare=False)
     """The replays so far, each with its calls. It would be the same again: every run begins with the same copies and
     random numbers. A key holds what a replay depends on: the programs, the demands on data, the point."""
@@ -112,6 +82,9 @@ class Eager:
     """What eager raised so far; it would be the same again."""
     rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
     """What the model raised so far on tensors without data, by the point."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dataflow", Dataflow(self.mod, _run_determined))
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
@@ -187,8 +160,10 @@ class Eager:
 
     def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
         args, kwargs = self.inputs.at(point, filled=True)
-        found = Replay(Relation.SAME)
+        found, large = Replay(Relation.SAME), not self.is_quick(point)
         for form in programs:
+            if large and self.dataflow.shows_same(form, args, kwargs, calls):
+                continue
             found = compare_on(self.mod, form, args, kwargs, calls)
             for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`
                 if found.relation is Relation.BOTH_RAISE:
@@ -199,13 +174,14 @@ class Eager:
 
     def is_determined(self, form: Form, point: Mapping[str, int]) -> bool:
         """True if what a program gives at a point does not depend on what uninitialized memory happens to hold."""
-        if self._too_large(point) or not any(map(_is_uninitialized, _called(form.fresh()))):
+        if self._too_large(point) or not any(map(_is_uninitialized, _called(form.module))):
             return True
         inputs, runs = self.inputs.at(point, filled=True), []
         for numbers in (1, 2):
             with in_place_of_each_call(functools.partial(_run_determined, numbers=numbers)):
-                runs.append(_run_apart(form.fresh(), *inputs))
-        return unequal(*((run.result, run.given, run.error) for run in runs)) is None
+                runs.append(run_apart(form.fresh(), *inputs))
+        one, other = ((run.result, run.given, run.error) for run in runs)
+        return unequal(one, other) is None
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
@@ -218,194 +194,17 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     A program that is in its first state again gives its first results again: it is not called again.
     """
     eager, exported = copied(mod), form.fresh()
-    found, got, shared = Replay(Relation.SAME), None, products_shared(mod, (args, kwargs))
+    found, got = Replay(Relation.SAME), None
     for _ in range(calls):
-        with _determined(exported), shared:
-            want = _run_apart(eager, args, kwargs)
+        with _determined(exported):
+            want = run_apart(eager, args, kwargs)
             if got is None or form.fresh() is not exported:
-                got = _run_apart(exported, args, kwargs)
-        found = replace(_compared(eager, want, got, form), form=form.name)
+                got = run_apart(exported, args, kwargs)
+        found = replace(compared(eager, want, got, form, unequal_leaf), form=form.name)
         if found.relation is not Relation.SAME:
             break
+        found = replace(found, is_faint=differ_faintly(leaves(want.result), leaves(got.result)))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run on a copy of the inputs.
-
-    Attributes:
-        inputs: the copy, as the run left it.
-        given: the leaves of the copy before the run, as the run left each.
-        state: the parameters and buffers of the module that ran, by their names; empty for any other callable.
-        changed: the names of those that were written into or replaced.
-        result: the result, None if the run raised.
-        error: what it raised, in words.
-    """
-
-    inputs: tuple[tuple[Any, ...], dict[str, Any]]
-    given: Sequence[Any]
-    state: dict[str, torch.Tensor]
-    changed: set[str]
-    result: Any
-    error: str | None
-
-
-def _run_apart(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
-    inputs = copy.deepcopy((args, kwargs))
-    given = leaves(inputs)
-    before = {name: (each, writes(each), storage_of(each)) for name, each in _state(call).items()}
-    result, error = outcome(call, *inputs)
-    state = _state(call)
-    changed = {name for name, each in state.items() if name not in before or not _is_as_it_was(each, *before[name])}
-    return _Run(inputs, given, state, changed, result, None if error is None else with_kind(error))
-
-
-def _state(call: Callable[..., Any]) -> dict[str, torch.Tensor]:
-    return {**dict(call.named_parameters()), **dict(call.named_buffers())} if isinstance(call, torch.nn.Module) else {}
-
-
-def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None, storage: object) -> bool:
-    """True if a tensor was neither replaced nor written into, nor its `data`; inference mode counts no writes."""
-    return now is before and written is not None and writes(now) == written and storage_of(now) == storage
-
-
-def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Replay:
-    """Compare a run of the model with a run of the program; `eager` is as its run left it."""
-    if want.error is not None or got.error is not None:
-        return _failures(want.error, got.error)
-    results = leaves(got.result)
-    reason = unequal((want.result, want.given), (got.result, got.given))
-    reason = reason or _left_otherwise(eager, want.inputs, got.inputs, results, form.left)
-    reason = reason or _written_otherwise(want, got)
-    if reason is None and not form.relaid:
-        reason = laid_otherwise(want.given, leaves(want.result), got.given, results)
-    if reason is not None:
-        return Replay(Relation.DIFFERENT, reason)
-    return Replay(Relation.SAME, is_faint=differ_faintly(leaves(want.result), results))
-
-
-def _written_otherwise(want: _Run, got: _Run) -> str | None:
-    """Describe how the state differs once both have run, if either has changed any of it."""
-    for name in want.changed | got.changed:
-        both = name in want.state and name in got.state
-        reason = _unequal_leaf(want.state[name], got.state[name]) if both else None
-        if reason is not None:
-            return f"{reason}, in `{name}` once it has run"
-    return None
-
-
-def _left_otherwise(eager: torch.nn.Module, mine: Any, theirs: Any, got: Sequence[Any], left: Left) -> str | None:
-    """Describe how the contents of containers differ after eager has run.
-
-    A container that the trace rebound too is reported elsewhere. If the program returns its new content, that output is
-    compared with eager's content.
-    """
-    want, had = held(eager, *mine).leaves, held(eager, *theirs).leaves
-    expected = {each.leaf for each in left.rebound if not each.copied}
-    for name in want | had:
-        if name in expected:
-            output = min(left.outputs.get(name, ()), default=None)
-            reason = None if output is None or name not in want else _unequal_leaf(want[name], got[output])
-        elif name in want and name in had:
-            reason = _unequal_leaf(want[name], had[name])
-        else:
-            reason = "eager adds it" if name in want else "eager takes it away"
-        if reason is not None:
-            return f"{reason}, in `{name}` once it has run"
-    return None
-
-
-def _failures(eager: str | None, program: str | None) -> Replay:
-    if eager is None:
-        return Replay(Relation.PROGRAM_RAISES, program or "")
-    if program is None:
-        return Replay(Relation.EAGER_RAISES, eager)
-    return Replay(Relation.BOTH_RAISE, eager)
-
-
-def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
-    """Return the result of a call, or its error; every run uses the same random numbers."""
-    try:
-        # torch.fx prints the graph's line that raised; a graph that raises inside torch.vmap leaves vmap active
-        with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
-            _seed()
-            return call(*args, **kwargs), None
-    except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
-        return None, error
-
-
-def _seed() -> None:
-    """Seed the generators of all devices. Without an accelerator, skip torch's queues for them, which format stacks."""
-    seed = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
-    seed(SEED)
-
-
-def unequal(want: Any, got: Any) -> str | None:
-    """Return the reason why two results differ, or None."""
-    (wanted, containers), (had, others) = flattened(want), flattened(got)
-    if len(wanted) != len(had):
-        return f"eager returns {len(wanted)} values, the program {len(had)}"
-    if containers != others and flattened(sizes_as_tuples(want))[1] != flattened(sizes_as_tuples(got))[1]:
-        return "eager returns the values in other containers, or under other names"
-    for a, b in zip(wanted, had, strict=True):
-        reason = _unequal_leaf(a, b)
-        if reason is not None:
-            return reason
-    return None
-
-
-def _unequal_leaf(a: Any, b: Any) -> str | None:
-    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        same = type(a) is type(b) and (a is b or a == b or a != a)  # noqa: PLR0124 - NaN
-        return None if same else f"eager returns {a!r}, the program {b!r}"
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return f"eager returns {a.dtype} {list(a.shape)}, the program {b.dtype} {list(b.shape)}"
-    is_bitwise = a.dtype.is_floating_point and a.dtype.itemsize == 1  # torch takes no tolerance for these
-    try:
-        torch.testing.assert_close(b, a, rtol=0 if is_bitwise else 1e-3, atol=0 if is_bitwise else 1e-4, equal_nan=True)
-    except AssertionError:
-        return "the values differ"
-    return None
-
-
-def map_integers(
-    args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the inputs with every integer tensor changed."""
-
-    def visit(leaf: torch.Tensor) -> torch.Tensor:
-        return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)
-
-    return map_tensors((args, kwargs), visit)
-
-
-_FAINT = 2.0**-40
-"""Far below the roundings of numbers near 1: a result as small as this is no remainder of their differences."""
-
-
-def differ_faintly(want: Sequence[Any], got: Sequence[Any]) -> bool:
-    """True if results that are equal within the tolerance are tiny and, for their size, not equal.
-
-    Random weights may make all results 1e-30: the tolerance then hides every difference.
-
-    >>> import torch
-    >>> tiny = torch.tensor([2.0**-90, 0.0])
-    >>> differ_faintly([tiny], [tiny * 2]), differ_faintly([tiny], [tiny * 1.0001])
-    (True, False)
-    >>> differ_faintly([tiny + 1], [tiny * 2 + 1])
-    False
-    """
-    pairs = [(a.detach(), b.detach()) for a, b in zip(want, got, strict=True) if _has_size(a)]
-    largest = max((float(a.abs().max()) for a, _ in pairs), default=0.0)
-    if not 0.0 < largest < _FAINT:
-        return False
-    return any(float((a.double() - b.double()).abs().max()) > largest * 1e-3 for a, b in pairs)
-
-
-def _has_size(result: Any) -> bool:
-    known = has_elements(result) and result.device.type != "meta"
-    return known and result.is_floating_point() and result.itemsize > 1
 
 
 def _determined(run: Any) -> contextlib.AbstractContextManager[Any]:

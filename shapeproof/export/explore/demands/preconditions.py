@@ -25,7 +25,7 @@ from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.corners import raises_whatever_the_data
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Cell, Exploration, Finding, Narrowing, Outcome, narrowed
@@ -68,7 +68,7 @@ class _BesideEager:
                     break
                 required = _unless_at(point, in_few_words(wanted, facts), facts)
                 decision = _asserted(required, nodes.line_of(node), str(node.target))
-                rejected = self._rejected(decision, point, f"{replay.Relation.EAGER_RAISES.value}: {{}}")
+                rejected = self._rejected(decision, point, f"{runner.Relation.EAGER_RAISES.value}: {{}}")
                 if rejected is not None:
                     yield rejected
                     facts.learn(wanted)

@@ -20,7 +20,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import Term, name_of
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager import runner
 from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.forms.static.masked_losses import LOSSES
@@ -165,8 +165,8 @@ class _Static(torch.nn.Module):
         Raises:
             UsageError: the two differ; the message says how.
         """
-        want, raised = replay.outcome(self.module, args, kwargs)
-        got, refused = replay.outcome(self, args, kwargs)
+        want, raised = runner.outcome(self.module, args, kwargs)
+        got, refused = runner.outcome(self, args, kwargs)
         if isinstance(refused, UsageError):
             raise refused
         if raised is not None and refused is not None:
@@ -180,7 +180,7 @@ class _Static(torch.nn.Module):
             for result, dim in count.places:
                 cut[result] = cut[result].narrow(dim, 0, int(number))
         results = [int(b) if type(a) is int else b for a, b in zip(leaves(want), cut, strict=True)]
-        reason = replay.unequal(leaves(want), results)
+        reason = runner.unequal(leaves(want), results)
         if reason:
             raise UsageError(f"at its bounds the program gives different results: {reason}")
 

@@ -12,7 +12,8 @@ from torch.export import Dim
 from shapeproof.export import check, export
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.forms import Form, copied, forms_of, fresh_modules, parameters_copied_once
-from shapeproof.export.explore.beside_eager.replay import Eager, Relation
+from shapeproof.export.explore.beside_eager.replay import Eager
+from shapeproof.export.explore.beside_eager.runner import Relation
 from shapeproof.export.shim.storages import is_copied_when_written
 
 

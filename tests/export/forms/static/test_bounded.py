@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import export
-from shapeproof.export.explore.beside_eager.replay import outcome, unequal
+from shapeproof.export.explore.beside_eager.runner import outcome, unequal
 from shapeproof.export.shim.trees import leaves
 
 

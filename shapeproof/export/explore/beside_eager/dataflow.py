@@ -1,0 +1,82 @@
+"""Compare a program with the model by dataflow: both run on hollow tensors, and no product is computed.
+
+Equal numbers of the results prove them equal to the bit, at any size (hollow.py). Where numbers differ, the smallest
+differing piece of both is run with random operands (pieces.py); if it gives the same, it counts as the same from there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from shapeproof.export.explore.beside_eager import hollow
+from shapeproof.export.explore.beside_eager.forms import Form, copied_state
+from shapeproof.export.explore.beside_eager.pieces import Pieces
+from shapeproof.export.explore.beside_eager.runner import Relation, Run, compared, run_apart, unequal_leaf
+from shapeproof.export.shim.modules import deep_copied
+from shapeproof.export.shim.process.each_call import in_place_of_each_call
+from shapeproof.export.shim.trees import leaves
+from shapeproof.export.shim.without_data import reads_told
+
+Plainly = Callable[[Any, tuple[Any, ...], Any], Any]
+
+
+class Dataflow:
+    """Compares programs with a model by dataflow; pieces that were compared once are not compared again.
+
+    `plainly` runs an operator that reads nothing hollow.
+    """
+
+    def __init__(self, mod: torch.nn.Module, plainly: Plainly) -> None:
+        self._mod, self._plainly = mod, plainly
+        self._pieces = Pieces()
+
+    def shows_same(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> bool:
+        """True if a program is shown to do what the model does on some inputs, in so many calls one after the other."""
+        if form.module is None:
+            return False
+        numbers = hollow.Numbers()
+        mine, theirs = hollow.Run(numbers), hollow.Run(numbers)
+        try:
+            with torch.random.fork_rng(devices=()):
+                known = mine.emptied(_tensors(self._mod, args, kwargs))
+                others = theirs.emptied(_tensors(form.module, args, kwargs))
+                eager, exported = deep_copied(self._mod, known)[0], copied_state(form.module, others)
+        except hollow.Unknown:
+            return False
+        for _ in range(calls):
+            want = self._run(mine, eager, args, kwargs, known)
+            got = self._run(theirs, exported, args, kwargs, others)
+            if want is None or got is None:
+                return False
+            unlike = functools.partial(_unlike, mine, theirs, self._pieces.renamed(mine, theirs))
+            if compared(eager, want, got, form, unlike).relation is not Relation.SAME:
+                return False
+        return True
+
+    def _run(
+        self, run: hollow.Run, call: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any
+    ) -> Run | None:
+        """Run a copy; None if the run gives up, or raises: with data, it may raise for another reason."""
+        operator = functools.partial(run.call, plainly=self._plainly)
+        with reads_told(run.read_unseen), in_place_of_each_call(operator):
+            done = run_apart(call, args, kwargs, known)
+        return None if done.error is not None or run.unknown is not None else done
+
+
+def _tensors(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    given = (each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor))
+    return [*mod.parameters(), *mod.buffers(), *given]
+
+
+def _unlike(mine: hollow.Run, theirs: hollow.Run, renamed: Callable[[Any], Any], want: Any, got: Any) -> str | None:
+    """Return the reason why two leaves are not known to be the same, or None."""
+    hollows = mine.is_hollow(want), theirs.is_hollow(got)
+    if not any(hollows):
+        return unequal_leaf(want, got)
+    if not all(hollows) or want.shape != got.shape or want.dtype != got.dtype:
+        return "only one of both was computed"
+    return None if mine.read(want) == renamed(theirs.read(got)) else "the values may differ"

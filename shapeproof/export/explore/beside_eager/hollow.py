@@ -1,0 +1,372 @@
+"""Run a call without computing what depends on floats that are given: their tensors are hollow.
+
+A hollow tensor has the class, sizes, strides, dtype and device that it has in eager, so the model cannot tell; nobody
+has written into its memory. An operator that reads one is not run: its results are hollow again, and lie as torch's
+fake kernels say. All else is computed: sizes, masks, positions, `item()` of them.
+
+The contents of a hollow tensor have a *number*. Law: equal numbers stand for equal contents, to the bit: the same
+kernels were called on equal operands, in the same modes, with the same random numbers.
+
+A run gives up where it would need the elements of a hollow tensor: `item()`, a number of rows from data, an index that
+may be out of range, an operator that is not torch's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.export.limits import CHEAP_ELEMENTS
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.process.modes import modes, precision
+from shapeproof.export.shim.storages import kind, storage_objects, storage_of
+from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.shim.without_data import Fakes, empty_twin
+from shapeproof.export.trace.checks.failures import is_of_tracing, may_fail
+
+FEW_ELEMENTS = 64
+"""A tensor of so few floats keeps them: a scale, or a bias, that a model may read."""
+
+Lies = tuple[Any, ...]
+"""How a tensor lies in its storage: sizes, strides, offset, dtype, device."""
+
+
+class Unknown(RuntimeError):
+    """What a run would need to know is the elements of a hollow tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hollow:
+    """A hollow operand: the number of its storage's contents, and how it lies there; None: as it was computed."""
+
+    contents: int
+    lies: Lies | None
+
+
+@dataclass(frozen=True, slots=True)
+class Solid:
+    """An operand whose elements are known, by a digest of them."""
+
+    digest: bytes
+    lies: Lies
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An operand that is no tensor; 1, 1.0 and True are three."""
+
+    type: type
+    text: str
+    value: Any = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Contents that a call made.
+
+    Attributes:
+        number: their number.
+        part: the place of the tensor among the results of the call, or among the operands that it writes.
+        lies: how the tensor lies; None if it is only a part of what the storage holds.
+    """
+
+    number: int
+    part: tuple[bool, int]
+    lies: Lies | None
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The numbers of contents, the same for all runs that are compared."""
+
+    known: dict[Hashable, int] = field(default_factory=dict)
+    solid: dict[Solid | int, torch.Tensor] = field(default_factory=dict)
+    """Elements that were read, by their digest; by number those of a tensor that became hollow."""
+    laid: dict[Hashable, Any] = field(default_factory=dict)
+    """The fake results of a call, by its operator, the layouts of its operands, and its constants."""
+    fakes: Fakes = field(default_factory=Fakes)
+
+    def of(self, key: Hashable) -> int:
+        """Return the number of what a key describes."""
+        return self.known.setdefault(key, len(self.known))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operator that was not run.
+
+    Attributes:
+        func: the operator.
+        told: its arguments, by name.
+        around: what else its results depend on: modes, and the random numbers that it draws, if any.
+        results: the contents that it made.
+    """
+
+    func: Any
+    told: tuple[tuple[str, Any], ...]
+    around: tuple[Hashable, Hashable]
+    results: list[Made]
+
+    def number(self, numbers: Numbers) -> int:
+        """Return the number of the call."""
+        return numbers.of((self.func, self.told, self.around))
+
+
+@dataclass(slots=True)
+class Run:
+    """What is known of the tensors of one run."""
+
+    numbers: Numbers
+    calls: list[Call] = field(default_factory=list)
+    unknown: str | None = None
+    """Why the run has given up. It stays so, should the model catch the error."""
+    _contents: dict[Any, tuple[int, Lies | None]] = field(default_factory=dict)
+    """By storage the number of its contents, and how the tensor lay that was computed into it."""
+    _drawn: int = 0
+
+    def emptied(self, tensors: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
+        """Return hollow twins of those tensors that have floats, or many elements, by the ids of the tensors.
+
+        Tensors that share memory have twins that share memory.
+        """
+        given = list(tensors)
+        hollow = {storage_of(each) for each in given if self._is_emptied(each)}
+        memory: dict[Any, torch.UntypedStorage] = {}
+        twins = {}
+        for each in given:
+            storage = storage_of(each)
+            if storage not in hollow:
+                continue
+            if storage not in memory:
+                (own,) = storage_objects(each)
+                made = torch.empty(own.nbytes(), dtype=torch.uint8, device=each.device).untyped_storage()
+                memory[storage] = made
+                twin = empty_twin(each, made)
+                self._contents[storage_of(twin)] = self.numbers.of(("given", storage)), None
+            twins[id(each)] = empty_twin(each, memory[storage])
+        return twins
+
+    def _is_emptied(self, tensor: torch.Tensor) -> bool:
+        floats = tensor.is_floating_point() or tensor.is_complex()
+        if not is_plain(tensor) or tensor.grad_fn is not None:
+            raise Unknown(f"a tensor of class {type(tensor).__name__}")
+        without = tensor.device.type == "meta"
+        return without or tensor.numel() > (FEW_ELEMENTS if floats else CHEAP_ELEMENTS)
+
+    def is_hollow(self, value: Any) -> bool:
+        """True if nobody has computed the elements of a tensor."""
+        return isinstance(value, torch.Tensor) and value.layout == torch.strided and storage_of(value) in self._contents
+
+    def read(self, tensor: torch.Tensor) -> Hollow | Solid:
+        """Return what an operator reads of a tensor."""
+        found = self._contents.get(storage_of(tensor)) if tensor.layout == torch.strided else None
+        if found is not None:
+            number, lies = found
+            return Hollow(number, None if lies == lying(tensor) else lying(tensor))
+        if not is_plain(tensor):
+            raise Unknown(f"a tensor of class {type(tensor).__name__}")
+        solid = Solid(_digest(tensor), lying(tensor))
+        if tensor.numel() <= CHEAP_ELEMENTS and solid not in self.numbers.solid:
+            self.numbers.solid[solid] = tensor.detach().clone()
+        return solid
+
+    def read_unseen(self, tensor: torch.Tensor, how: str) -> None:
+        """Give up if somebody reads the elements of a hollow tensor by a method that runs no operator."""
+        if self.is_hollow(tensor):
+            self._give_up(f"`{how}`")
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], plainly: Any) -> Any:
+        """Call an operator: `plainly` if it reads nothing hollow, or no elements; else make its results hollow."""
+        if self.unknown is not None:
+            raise Unknown(self.unknown)
+        tensors = [each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if not _draws(func, args, kwargs) and not any(map(self.is_hollow, tensors)):
+            return plainly(func, args, kwargs)
+        if _reads_no_elements(func):
+            return func(*args, **kwargs)
+        self._check(func, args, kwargs, tensors)
+        try:
+            return self._hollowed(func, args, kwargs)
+        except Unknown as unknown:
+            self._give_up(str(unknown))
+        except Exception as error:
+            if is_of_tracing(error, func):
+                self._give_up(f"`{func}`")
+            raise
+
+    def _give_up(self, needs: str) -> None:
+        self.unknown = needs
+        raise Unknown(needs)
+
+    def _check(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], tensors: Sequence[torch.Tensor]
+    ) -> None:
+        """Give up if a call may fail on elements that are known, or is not torch's own."""
+        if getattr(func, "namespace", None) not in {"aten", "prims"} or known_of(func).resizes:
+            self._give_up(f"`{func}`")
+        if not may_fail(func, args, kwargs, lambda _: False):
+            return
+        checked = set(map(id, _indices_in_range(schemas.by_name(func, args, kwargs), known_of(func), self.is_hollow)))
+        if any(_may_be_index(each) and not self.is_hollow(each) and id(each) not in checked for each in tensors):
+            self._give_up(f"`{func}` of integers")
+
+    def _hollowed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        written = [each for each in leaves(schemas.written(func, args, kwargs)) if isinstance(each, torch.Tensor)]
+        for each in written:
+            self._make_hollow(each)
+        told = tuple((name, self._told(value)) for name, value in sorted(schemas.by_name(func, args, kwargs).items()))
+        call = Call(func, told, ((modes(), precision()), self._random(func, told, args, kwargs)), [])
+        number = call.number(self.numbers)
+        result = self._results(func, args, kwargs, written, _apart_from_contents(told))
+        for index, each in enumerate(each for each in leaves(result) if isinstance(each, torch.Tensor)):
+            if storage_of(each) not in self._contents:  # else it is what the call writes, or a view
+                self._note(call, each, (number, (False, index)), lying(each))
+        for index, each in enumerate(written):
+            whole = self._contents[storage_of(each)][1] == lying(each) or _is_whole(each)
+            self._note(call, each, (number, (True, index)), lying(each) if whole else None)
+        self.calls.append(call)
+        return result
+
+    def _note(self, call: Call, tensor: torch.Tensor, made: tuple[int, tuple[bool, int]], lies: Lies | None) -> None:
+        number = self.numbers.of(made)
+        call.results.append(Made(number, made[1], lies))
+        self._contents[storage_of(tensor)] = number, lies
+
+    def _make_hollow(self, tensor: torch.Tensor) -> None:
+        """Turn a tensor that is about to be written into a hollow one, whose contents are its present elements."""
+        storage = storage_of(tensor)
+        if storage in self._contents:
+            return
+        if not is_plain(tensor) or storage is None:
+            raise Unknown(f"a tensor of class {type(tensor).__name__}")
+        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+        number = self.numbers.of(("known", _digest(whole)))
+        self.numbers.solid.setdefault(number, whole.clone())
+        self._contents[storage] = number, None
+
+    def _random(self, func: Any, told: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+        """Return what random numbers a call draws: an operator that is not run leaves the generator as it was."""
+        if not _draws(func, args, kwargs):
+            return None
+        devices = {each.device.type for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)}
+        if not devices <= {"cpu", "meta"} or kwargs.get("generator") is not None:
+            raise Unknown("random numbers of another generator")
+        state = hashlib.blake2b(torch.default_generator.get_state().numpy().tobytes()).digest()
+        self._drawn = self.numbers.of(("drawn", self._drawn, state, func, _apart_from_contents(told)))
+        return self._drawn
+
+    def _results(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        written: Sequence[torch.Tensor],
+        constants: Hashable,
+    ) -> Any:
+        """Return the results of a call: what it writes, and hollow tensors that lie as torch says."""
+        tensors = [each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if tensors and all(each.device.type == "meta" for each in tensors):
+            return func(*args, **kwargs)
+        if written and schemas.returns_written(func):
+            return tuple(written) if len(written) > 1 else written[0]
+        call = func, tuple(map(lying, tensors)), constants
+        if call not in self.numbers.laid:
+            self.numbers.laid[call] = self.numbers.fakes.run(func, args, kwargs)
+        made = self.numbers.laid[call]
+        if made is None or any(not isinstance(each, torch.Tensor | None) for each in leaves(made)):
+            raise Unknown(f"`{func}`")
+        return map_tensors(made, _hollow_like)
+
+    def _told(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.read(value)
+        if isinstance(value, list | tuple):
+            return tuple(map(self._told, value))
+        return Constant(type(value), repr(value), value)
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """True for a tensor of torch's own classes, in strided memory, that says by its bits what it holds."""
+    own = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.layout == torch.strided
+    return own and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg()) and storage_of(tensor) is not None
+
+
+def lying(tensor: torch.Tensor) -> Lies:
+    """Return how a tensor lies in its storage."""
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), *kind(tensor)
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes() and tensor.is_contiguous()
+
+
+def _hollow_like(fake: torch.Tensor) -> torch.Tensor:
+    if fake.layout != torch.strided or fake.is_conj() or fake.is_neg():
+        raise Unknown("a result that is not strided")
+    return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
+
+
+def _digest(tensor: torch.Tensor) -> bytes:
+    with torch.no_grad():
+        data = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+    return hashlib.blake2b(data.numpy().tobytes(), digest_size=16).digest()
+
+
+def _reads_no_elements(func: Any) -> bool:
+    if str(func) == "aten._assert_tensor_metadata.default" or str(func).startswith("aten.sym_"):
+        return True
+    in_place = torch.Tag.inplace_view in getattr(func, "tags", ()) and not known_of(func).resizes
+    return in_place or schemas.is_view_operator(func, pure=False)
+
+
+def _draws(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """True if a call draws random numbers; attention without dropout draws none."""
+    return schemas.is_random(func) and schemas.by_name(func, args, kwargs).get("dropout_p") != 0.0
+
+
+def _may_be_index(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def _indices_in_range(named: Mapping[str, Any], known: Any, is_hollow: Any) -> Iterator[torch.Tensor]:
+    """Yield the indices of a call that are known to be in the range of what they index."""
+    pairs: Iterable[tuple[int, torch.Tensor | None]] = ()
+    if known.index is not None:
+        source, dim = named[known.index.source], named[known.index.dim] if known.index.dim else 0
+        pairs = [(source.shape[dim] if source.dim() else 1, named[known.index.index])]
+    elif known.by_position:
+        pairs = zip(named["self"].shape, named["indices"], strict=False)
+    for size, index in pairs:
+        if index is None or index.dtype in {torch.bool, torch.uint8} or is_hollow(index):
+            continue
+        least = -size if known.by_position else 0
+        if not index.numel() or bool((index >= least).all() & (index < size).all()):
+            yield index
+
+
+def _apart_from_contents(told: Any) -> Hashable:
+    """Return what a call was told, without its tensors."""
+    if isinstance(told, tuple):
+        return tuple(map(_apart_from_contents, told))
+    return None if isinstance(told, Hollow | Solid) else told
+
+
+def changed(told: Any, change: Callable[[Any], Any]) -> Any:
+    """Return what a call was told, with each operand and each constant changed."""
+    return tuple(changed(each, change) for each in told) if isinstance(told, tuple) else change(told)
+
+
+def operands(told: Any) -> Iterator[Hollow | Solid]:
+    """Yield the tensors among what a call was told."""
+    if isinstance(told, Hollow | Solid):
+        yield told
+    elif isinstance(told, tuple):
+        yield from itertools.chain.from_iterable(map(operands, told))

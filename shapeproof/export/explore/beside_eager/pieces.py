@@ -1,0 +1,260 @@
+"""Find the pieces in which two runs differ, and run them with random operands: do they give the same?
+
+A piece is a tensor that only one of two runs computes, with the calls that compute it from contents that both runs
+have. Eager calls attention without a mask where a traced model passes a mask of zeros: two pieces of a call each.
+
+Law: contents of the program count as those of eager if pieces with the same operands gave, for random operands, results
+that are equal within the tolerance of a replay and that lie alike. What was compared once is known of all pieces that
+are the same up to the names of their operands: of the next layer.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from shapeproof.export.explore.beside_eager.hollow import (
+    Call,
+    Hollow,
+    Lies,
+    Made,
+    Numbers,
+    Run,
+    Solid,
+    changed,
+    lying,
+    operands,
+)
+from shapeproof.export.explore.beside_eager.runner import unequal_leaf
+from shapeproof.export.limits import RUNS
+from shapeproof.export.ops import schemas
+from shapeproof.export.shim.trees import leaves
+
+SCALES = (1.0, 30.0)
+"""The scales of random operands."""
+
+
+class _Differs(Exception):
+    """A piece cannot be run, or does not lie as the runs without data say."""
+
+
+@dataclass(slots=True)
+class Pieces:
+    """The pieces that were compared so far, each up to the names of its operands."""
+
+    _known: dict[Hashable, bool] = field(default_factory=dict)
+
+    def renamed(self, mine: Run, theirs: Run) -> Callable[[Any], Any]:
+        """Return a function that reads an operand of the second run with the numbers of the first."""
+        names = _Matching(self._known, mine, theirs).names
+        return lambda operand: _renamed(operand, names)
+
+
+def _renamed(operand: Any, names: Mapping[int, int]) -> Any:
+    return replace(operand, contents=names.get(operand.contents, operand.contents)) if _is_hollow(operand) else operand
+
+
+def _is_hollow(operand: Any) -> bool:
+    return isinstance(operand, Hollow)
+
+
+class _Matching:
+    """Matches the contents that two runs compute, in the order of the second run.
+
+    `names`: the number in the first run for each number of the second, as far as they are known to be the same.
+    """
+
+    def __init__(self, known: dict[Hashable, bool], mine: Run, theirs: Run) -> None:
+        self._known, self._numbers = known, mine.numbers
+        self._mine = {made.number: (call, made) for call in mine.calls for made in call.results}
+        self._theirs: dict[int, tuple[Call, Made]] = {}
+        """What only the second run computes, by its number."""
+        self._both: set[int] = set()
+        self._tries_left = RUNS
+        self.names: dict[int, int] = {}
+        for call in theirs.calls:
+            self._match(call)
+
+    def _match(self, call: Call) -> None:
+        """Give a call the numbers of its operands in the first run, and look for what it makes there."""
+        again = replace(call, told=changed(call.told, functools.partial(_renamed, names=self.names)), results=[])
+        number = again.number(self._numbers)
+        again.results.extend(replace(made, number=self._numbers.of((number, made.part))) for made in call.results)
+        for made, here in zip(call.results, again.results, strict=True):
+            if made.number in self.names:
+                continue
+            found: Made | None = here
+            if here.number not in self._mine:
+                self._theirs[here.number] = again, here
+                found = self._same_as(here)
+            if found is not None:
+                self._both.add(found.number)
+            self.names[made.number] = (found or here).number
+
+    def _same_as(self, theirs: Made) -> Made | None:
+        """Return the contents of the first run that a piece computes, too."""
+        piece = _Piece(self._theirs, self._both, theirs)
+        only = (made for _, made in self._mine.values() if made.number not in self._both and _lie_alike(made, theirs))
+        for made in itertools.islice(only, RUNS):
+            other = _Piece(self._mine, self._both, made)
+            if self._tries_left and piece.given == other.given:
+                if self._are_same(other, piece):
+                    return made
+                self._tries_left -= 1
+        return None
+
+    def _are_same(self, one: _Piece, other: _Piece) -> bool:
+        names = {number: index for index, number in enumerate(one.given)}
+        about = one.told(names), other.told(names)
+        if about not in self._known:
+            self._known[about] = one.agrees_with(other, self._numbers, self._layouts())
+        return self._known[about]
+
+    def _layouts(self) -> dict[int, Lies | None]:
+        return {number: made.lies for runs in (self._mine, self._theirs) for number, (_, made) in runs.items()}
+
+
+class _Piece:
+    """A tensor that one run computes, and the calls that compute it from contents that both runs have.
+
+    `given`: the numbers of those contents, in the order in which the calls read them.
+    """
+
+    def __init__(self, run: Mapping[int, tuple[Call, Made]], both: set[int], made: Made) -> None:
+        self._made, self._calls = made, list[Call]()
+        self.given: dict[int, None] = {}
+        seen: set[int] = set()
+
+        def visit(number: int) -> None:
+            if number in seen:
+                return
+            seen.add(number)
+            if number in both or number not in run:
+                self.given[number] = None
+                return
+            call = run[number][0]
+            for each in operands(call.told):
+                if isinstance(each, Hollow):
+                    visit(each.contents)
+            if call not in self._calls:
+                self._calls.append(call)
+
+        visit(made.number)
+
+    def told(self, given: Mapping[int, int]) -> Hashable:
+        """Describe the piece up to the names of its operands."""
+        names: dict[int, Any] = dict(given)
+        said = []
+        for call in self._calls:
+            told = changed(call.told, functools.partial(_renamed, names=names))
+            said.append((call.func, told, call.around))
+            names |= {made.number: (len(said), made.part) for made in call.results}
+        return (*said, self._made.part, self._made.lies)
+
+    def agrees_with(self, other: _Piece, numbers: Numbers, layouts: Mapping[int, Lies | None]) -> bool:
+        """True if both give the same for random operands."""
+        try:
+            for scale in SCALES:
+                given = dict(self._random(scale, numbers, layouts, other))
+                one, two = (piece.run(dict(given), numbers, layouts) for piece in (self, other))
+                if unequal_leaf(one, two) is not None:
+                    return False
+        except Exception:  # noqa: BLE001 - what cannot be run is not known to be the same
+            return False
+        return True
+
+    def _random(
+        self, scale: float, numbers: Numbers, layouts: Mapping[int, Lies | None], other: _Piece
+    ) -> Iterator[tuple[int, torch.UntypedStorage]]:
+        """Yield random contents for each number that is given."""
+        generator = torch.Generator().manual_seed(len(self.given))
+        read: dict[int, list[Lies]] = {}
+        for call in (*self._calls, *other._calls):
+            for each in operands(call.told):
+                if isinstance(each, Hollow) and each.contents in self.given:
+                    read.setdefault(each.contents, []).append(_layout(each, layouts))
+        for number, ways in read.items():
+            if number in numbers.solid:
+                yield number, numbers.solid[number].clone().untyped_storage()
+                continue
+            (dtype,) = {lies[3] for lies in ways}
+            if not dtype.is_floating_point:
+                raise _Differs
+            count = max(map(_reach, ways))
+            yield number, (torch.randn(count, generator=generator) * scale).to(dtype).untyped_storage()
+
+    def run(
+        self, memory: dict[int, torch.UntypedStorage], numbers: Numbers, layouts: Mapping[int, Lies | None]
+    ) -> torch.Tensor:
+        """Return the tensor that the calls compute from these contents, by their numbers."""
+        with torch.no_grad():
+            for call in self._calls:
+                _run(call, memory, numbers, layouts)
+            if self._made.lies is None:
+                raise _Differs
+            return _tensor(memory[self._made.number], self._made.lies)
+
+
+def _run(
+    call: Call, memory: dict[int, torch.UntypedStorage], numbers: Numbers, layouts: Mapping[int, Lies | None]
+) -> None:
+    """Run a call on contents, and put what it makes beside them; what it writes is a copy."""
+    copies: dict[int, torch.UntypedStorage] = {}
+
+    def given(operand: Any) -> Any:
+        if isinstance(operand, Hollow):
+            storage = memory[operand.contents]
+            if schemas.is_mutable(call.func):
+                storage = copies.setdefault(operand.contents, storage.clone())
+            return _tensor(storage, _layout(operand, layouts))
+        if isinstance(operand, Solid):
+            return numbers.solid[operand].clone()
+        return torch.device("cpu") if operand.value == torch.device("meta") else operand.value
+
+    if call.around[1] is not None:
+        raise _Differs  # it draws random numbers
+    named = {name: changed(told, given) for name, told in call.told}
+    made = [each for each in leaves(call.func(**named)) if isinstance(each, torch.Tensor)]
+    wrote = [each for each in leaves(schemas.written(call.func, (), named)) if isinstance(each, torch.Tensor)]
+    for each in call.results:
+        is_written, index = each.part
+        tensor = (wrote if is_written else made)[index]
+        if each.lies is not None and _reached(lying(tensor)) != _reached(each.lies):
+            raise _Differs
+        memory[each.number] = tensor.untyped_storage()
+
+
+def _lie_alike(one: Made, other: Made) -> bool:
+    return one.lies is not None and other.lies is not None and _reached(one.lies) == _reached(other.lies)
+
+
+def _layout(operand: Hollow, layouts: Mapping[int, Lies | None]) -> Lies:
+    lies = operand.lies or layouts[operand.contents]
+    if lies is None:
+        raise _Differs
+    return lies
+
+
+def _reached(lies: Lies) -> tuple[Any, ...]:
+    """Return a layout without the strides that reach no element, and without the device."""
+    sizes, strides, offset, dtype, *_ = lies
+    return sizes, [stride for size, stride in zip(sizes, strides, strict=True) if size > 1], offset, dtype
+
+
+def _reach(lies: Lies) -> int:
+    """Return the elements of the storage up to the last one of a tensor."""
+    sizes, strides, offset, *_ = lies
+    if not math.prod(sizes):
+        return int(offset)
+    return int(offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)))
+
+
+def _tensor(memory: torch.UntypedStorage, lies: Lies) -> torch.Tensor:
+    sizes, strides, offset, dtype, *_ = lies
+    return torch.empty(0, dtype=dtype).set_(memory, offset, sizes, strides)

@@ -1,0 +1,72 @@
+"""Tensors that hold no data: what torch says about them, and which methods would read their elements unseen.
+
+Torch's dispatcher shows each operator. A few methods of tensors read elements without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from shapeproof.export.shim.replaced import replaced
+from shapeproof.export.shim.storages import fresh
+from shapeproof.export.shim.trees import map_tensors
+
+READERS = ("tolist", "numpy", "__array__", "data_ptr", "__dlpack__")
+"""The methods that read the elements of a tensor, or tell where they are, and run no operator for it."""
+
+
+class Fakes:
+    """Runs operators on torch's fake tensors, for the layouts of their results."""
+
+    def __init__(self) -> None:
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Return the results of an operator, as fake tensors.
+
+        >>> made = Fakes().run(torch.ops.aten.mm.default, (torch.ones(2, 3), torch.ones(3, 4)), {})
+        >>> type(made).__name__, list(made.shape)
+        ('FakeTensor', [2, 4])
+        """
+        given, named = map_tensors((tuple(args), dict(kwargs)), self._fake)
+        with torch.no_grad(), self._mode:
+            return func(*given, **named)
+
+    def _fake(self, tensor: torch.Tensor) -> torch.Tensor:
+        return fresh(self._mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+
+
+def is_fake(value: Any) -> bool:
+    """True for a fake tensor, whose elements nobody has."""
+    return isinstance(value, FakeTensor)
+
+
+def empty_twin(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:
+    """Return a tensor that lies in some memory as another one lies in its own, with what the user noted at that one."""
+    with torch.no_grad():
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        made.set_(memory, tensor.storage_offset(), tensor.shape, tensor.stride())
+    if isinstance(tensor, torch.nn.Parameter):
+        made = torch.nn.Parameter(made, requires_grad=False)
+    made.__dict__.update(tensor.__dict__)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+@contextlib.contextmanager
+def reads_told(told: Callable[[torch.Tensor, str], None]) -> Iterator[None]:
+    """Inside this block, call a function with each tensor whose elements are read without an operator, before it is."""
+
+    def telling(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
+        def tell(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            told(tensor, name)
+            return read(tensor, *args, **kwargs)
+
+        return tell
+
+    with replaced(torch.Tensor, **{name: telling(name, getattr(torch.Tensor, name)) for name in READERS}):
+        yield
