@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -90,13 +91,15 @@ class Judge:
         raises there, the trace would raise as well, after many times the work. If eager raises at the cell's smallest
         point, too, that point is the witness, with or without a trace.
         """
-        smallest = self._attempts.sizes.smallest(cell)
-        failure = None if smallest is None else self._eager.failure_at(smallest, step.decision.where)
-        if failure is None:
+        smallest, point = self._attempts.sizes.smallest(cell), self._attempts.sizes.generic(cell)
+        if smallest is None or point is None:
             return None
-        point = self._attempts.sizes.generic(cell)
-        rejection = None if point is None else self._eager.rejection(self._attempts.sizes.of(point))
-        if rejection is None:
+        rejecting = functools.partial(self._eager.rejection, self._attempts.sizes.of(point))
+        if not self._eager.is_quick(smallest) and rejecting() is None:
+            return None
+        failure = self._eager.failure_at(smallest, step.decision.where)
+        rejection = None if failure is None else rejecting()
+        if failure is None or rejection is None:
             return None
         return Finding(Outcome.RAISES, step.decision, smallest, failure, by_model=rejection.by_model)
 

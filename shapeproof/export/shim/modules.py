@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 
 import torch
 import torch._dynamo
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 
 from shapeproof.export.shim.process.idle_work import quiet
@@ -178,24 +176,6 @@ def _put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
         module.register_parameter(name, tensor)
     else:
         module.register_buffer(name, tensor)
-
-
-def error_on_fakes(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
-    """Return what a call raises on fake tensors like these, or None.
-
-    >>> error_on_fakes(torch.mm, (torch.ones(2, 3), torch.ones(3, 4)), {}) is None
-    True
-    >>> type(error_on_fakes(torch.mm, (torch.ones(2, 3), torch.ones(2, 4)), {})).__name__
-    'RuntimeError'
-    """
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    given, named = map_tensors((args, dict(kwargs)), mode.from_tensor)
-    try:
-        with quiet(), transforms_ended(), mode, enable_python_dispatcher():
-            call(*given, **named)
-    except Exception as error:  # noqa: BLE001 - whatever the call raises is the answer
-        return error
-    return None
 
 
 def error_on_meta(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:

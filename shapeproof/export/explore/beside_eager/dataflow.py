@@ -6,6 +6,8 @@ differing piece of both is run with random operands (pieces.py); if it gives the
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +17,10 @@ import torch
 from shapeproof.export.explore.beside_eager import hollow
 from shapeproof.export.explore.beside_eager.forms import Form, copied_state
 from shapeproof.export.explore.beside_eager.pieces import Pieces
-from shapeproof.export.explore.beside_eager.runner import Relation, Run, compared, run_apart, unequal_leaf
+from shapeproof.export.explore.beside_eager.runner import Relation, Run, compared, outcome, run_apart, unequal_leaf
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
+from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.shim.without_data import reads_told
 
@@ -57,12 +60,30 @@ class Dataflow:
                 return False
         return True
 
+    def error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
+        """Return what the model raises on inputs like these, whatever their elements are; None if that is not known."""
+        run = hollow.Run(hollow.Numbers(), keeps_few=False)
+        try:
+            known = run.emptied(_tensors(self._mod, args, kwargs))
+        except hollow.Unknown:
+            return None
+        eager, given = deep_copied(self._mod, known)[0], copy.deepcopy((args, kwargs), dict(known))
+        with self._running(run):
+            error = outcome(eager, *given)[1]
+        return None if run.unknown is not None else error
+
+    def _running(self, run: hollow.Run) -> contextlib.ExitStack:
+        stack = contextlib.ExitStack()
+        stack.enter_context(quiet())
+        stack.enter_context(reads_told(run.read_unseen))
+        stack.enter_context(in_place_of_each_call(functools.partial(run.call, plainly=self._plainly)))
+        return stack
+
     def _run(
         self, run: hollow.Run, call: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any
     ) -> Run | None:
         """Run a copy; None if the run gives up, or raises: with data, it may raise for another reason."""
-        operator = functools.partial(run.call, plainly=self._plainly)
-        with reads_told(run.read_unseen), in_place_of_each_call(operator):
+        with self._running(run):
             done = run_apart(call, args, kwargs, known)
         return None if done.error is not None or run.unknown is not None else done
 

@@ -123,6 +123,8 @@ class Run:
     """What is known of the tensors of one run."""
 
     numbers: Numbers
+    keeps_few: bool = True
+    """Whether integers, and tensors of few floats, keep their elements."""
     calls: list[Call] = field(default_factory=list)
     unknown: str | None = None
     """Why the run has given up. It stays so, should the model catch the error."""
@@ -131,7 +133,7 @@ class Run:
     _drawn: int = 0
 
     def emptied(self, tensors: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
-        """Return hollow twins of those tensors that have floats, or many elements, by the ids of the tensors.
+        """Return hollow twins of tensors that keep no elements, by the ids of the tensors.
 
         Tensors that share memory have twins that share memory.
         """
@@ -156,7 +158,7 @@ class Run:
         floats = tensor.is_floating_point() or tensor.is_complex()
         if not is_plain(tensor) or tensor.grad_fn is not None:
             raise Unknown(f"a tensor of class {type(tensor).__name__}")
-        without = tensor.device.type == "meta"
+        without = tensor.device.type == "meta" or not self.keeps_few
         return without or tensor.numel() > (FEW_ELEMENTS if floats else CHEAP_ELEMENTS)
 
     def is_hollow(self, value: Any) -> bool:

@@ -40,6 +40,10 @@ SCALES = (1.0, 30.0)
 """The scales of random operands."""
 
 
+_LARGEST = 2 * RUNS
+"""The most contents that a piece reads and makes: two larger ones differ in more than a detail."""
+
+
 class _Differs(Exception):
     """A piece cannot be run, or does not lie as the runs without data say."""
 
@@ -99,15 +103,21 @@ class _Matching:
 
     def _same_as(self, theirs: Made) -> Made | None:
         """Return the contents of the first run that a piece computes, too."""
-        piece = _Piece(self._theirs, self._both, theirs)
+        piece = self._piece(self._theirs, theirs)
         only = (made for _, made in self._mine.values() if made.number not in self._both and _lie_alike(made, theirs))
-        for made in itertools.islice(only, RUNS):
-            other = _Piece(self._mine, self._both, made)
-            if self._tries_left and piece.given == other.given:
+        for made in itertools.islice(only, RUNS) if piece is not None else ():
+            other = self._piece(self._mine, made)
+            if self._tries_left and piece is not None and other is not None and piece.given == other.given:
                 if self._are_same(other, piece):
                     return made
                 self._tries_left -= 1
         return None
+
+    def _piece(self, run: Mapping[int, tuple[Call, Made]], made: Made) -> _Piece | None:
+        try:
+            return _Piece(run, self._both, made)
+        except _Differs:
+            return None
 
     def _are_same(self, one: _Piece, other: _Piece) -> bool:
         names = {number: index for index, number in enumerate(one.given)}
@@ -121,13 +131,15 @@ class _Matching:
 
 
 class _Piece:
-    """A tensor that one run computes, and the calls that compute it from contents that both runs have.
+    """A tensor that one run computes, and the few calls that compute it from contents that both runs have.
 
     `given`: the numbers of those contents, in the order in which the calls read them.
     """
 
     def __init__(self, run: Mapping[int, tuple[Call, Made]], both: set[int], made: Made) -> None:
-        self._made, self._calls = made, list[Call]()
+        self._made = made
+        self._calls: dict[int, Call] = {}
+        """By their identities, in the order in which they are run."""
         self.given: dict[int, None] = {}
         seen: set[int] = set()
 
@@ -139,11 +151,12 @@ class _Piece:
                 self.given[number] = None
                 return
             call = run[number][0]
+            if len(seen) > _LARGEST:
+                raise _Differs
             for each in operands(call.told):
                 if isinstance(each, Hollow):
                     visit(each.contents)
-            if call not in self._calls:
-                self._calls.append(call)
+            self._calls.setdefault(id(call), call)
 
         visit(made.number)
 
@@ -151,7 +164,7 @@ class _Piece:
         """Describe the piece up to the names of its operands."""
         names: dict[int, Any] = dict(given)
         said = []
-        for call in self._calls:
+        for call in self._calls.values():
             told = changed(call.told, functools.partial(_renamed, names=names))
             said.append((call.func, told, call.around))
             names |= {made.number: (len(said), made.part) for made in call.results}
@@ -175,7 +188,7 @@ class _Piece:
         """Yield random contents for each number that is given."""
         generator = torch.Generator().manual_seed(len(self.given))
         read: dict[int, list[Lies]] = {}
-        for call in (*self._calls, *other._calls):
+        for call in (*self._calls.values(), *other._calls.values()):
             for each in operands(call.told):
                 if isinstance(each, Hollow) and each.contents in self.given:
                     read.setdefault(each.contents, []).append(_layout(each, layouts))
@@ -194,7 +207,7 @@ class _Piece:
     ) -> torch.Tensor:
         """Return the tensor that the calls compute from these contents, by their numbers."""
         with torch.no_grad():
-            for call in self._calls:
+            for call in self._calls.values():
                 _run(call, memory, numbers, layouts)
             if self._made.lies is None:
                 raise _Differs

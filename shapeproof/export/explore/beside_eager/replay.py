@@ -32,7 +32,7 @@ from shapeproof.export.explore.beside_eager.runner import (
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_ELEMENTS
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.modules import elements_held, error_on_fakes, error_on_meta
+from shapeproof.export.shim.modules import elements_held, error_on_meta
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.trees import graph_modules, leaves
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
@@ -117,20 +117,21 @@ class Eager:
         return self.rejected[key]
 
     def _rejection(self, point: Mapping[str, int]) -> Rejection | None:
-        """Return what the model raises without data; on fake tensors only if quicker runs do not tell.
+        """Return what the model raises without data; a small model runs on the device `meta` first, which takes less.
 
-        Where a run without data and a run of eager raise alike, data are not the reason, since the one had none, and a
+        Where a run on `meta` and a run of eager raise alike, data are not the reason, since the one had none, and a
         device is not, since the other was eager's.
         """
         args, kwargs = self.inputs.at(point, filled=False)
-        on_meta = error_on_meta(copied(self.mod), args, kwargs)
-        if on_meta is None:
-            return None
-        eager = self.error(point) if self.is_quick(point) else None
-        if eager is not None and raised_alike(eager, on_meta):
-            return Rejection(type(eager), by_model=raised_by_user(eager) and is_stated(eager))
-        fake = error_on_fakes(copied(self.mod), args, kwargs)
-        return Rejection(type(fake), raised_by_user(fake)) if fake is not None and raised_by_sizes(fake) else None
+        if self.is_quick(point):
+            on_meta = error_on_meta(copied(self.mod), args, kwargs)
+            if on_meta is None:
+                return None
+            eager = self.error(point)
+            if eager is not None and raised_alike(eager, on_meta):
+                return Rejection(type(eager), by_model=raised_by_user(eager) and is_stated(eager))
+        error = self.dataflow.error(args, kwargs)
+        return Rejection(type(error), raised_by_user(error)) if error is not None and raised_by_sizes(error) else None
 
     def is_quick(self, point: Mapping[str, int]) -> bool:
         """True if a run at a point reads few elements of the inputs and of the model."""
