@@ -71,12 +71,6 @@ STAND_IN_GROWTH = 2
 CORNER_WORK = 2**29
 """The most multiplications that runs at corners may need, together; a corner that would need more is not run."""
 
-PRODUCT_WORK = 2**22
-"""The fewest multiplications of a call whose result is kept for its next call on the same operands."""
-
-PRODUCT_ELEMENTS = 2**26
-"""The most elements of such results and their operands that are kept during a comparison."""
-
 ROUNDS = 256
 """The most branches on one question about data: if the answer does not change, the loop has no end."""
 

@@ -159,7 +159,7 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
         report = _verified(task, explorer, splitting=splitting)
     about = (f"model: {type(task.mod).__qualname__}",)
     answers = Subject(ledger.entries, task.inputs.user_names, task.inputs.budget, about)
-    notes = (*report.notes, *unread_notes(), *itertools.starmap(asked_note, asked.items()))
+    notes = (*report.notes, *task.eager.notes(), *unread_notes(), *itertools.starmap(asked_note, asked.items()))
     report = replace(report, notes=notes, spent=ledger.spent, answers=answers)
     if report.program is not None:
         report.program.carry(report)

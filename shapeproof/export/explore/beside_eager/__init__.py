@@ -3,7 +3,10 @@
 forms.py           the forms in which a program is run
                    copies of the model for them
 replay.py          calls copies of both and compares them
-products.py        products of large tensors, computed once for the runs of a comparison
+runner.py          one run of a callable, and the comparison of two
+dataflow.py        compares both without data: by the operators that they call
+hollow.py          runs in which no tensor is computed that depends on given floats
+pieces.py          pieces in which two such runs differ, run with random operands
 laid_out.py        compares the memory layout of results
 corners.py         the ends of the domain, and the bounds at which eager begins to serve
 extent.py          the sizes that a failure reaches

@@ -18,6 +18,7 @@ from shapeproof.export.explore.beside_eager import hollow
 from shapeproof.export.explore.beside_eager.forms import Form, copied_state
 from shapeproof.export.explore.beside_eager.pieces import Pieces
 from shapeproof.export.explore.beside_eager.runner import Relation, Run, compared, outcome, run_apart, unequal_leaf
+from shapeproof.export.graph import nodes
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.idle_work import quiet
@@ -37,6 +38,11 @@ class Dataflow:
         self._mod, self._plainly = mod, plainly
         self._pieces = Pieces()
 
+    @property
+    def pieces(self) -> int:
+        """The number of pieces that were compared by random operands."""
+        return self._pieces.count
+
     def shows_same(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> bool:
         """True if a program is shown to do what the model does on some inputs, in so many calls one after the other."""
         if form.module is None:
@@ -44,15 +50,16 @@ class Dataflow:
         numbers = hollow.Numbers()
         mine, theirs = hollow.Run(numbers), hollow.Run(numbers)
         try:
-            with torch.random.fork_rng(devices=()):
-                known = mine.emptied(_tensors(self._mod, args, kwargs))
-                others = theirs.emptied(_tensors(form.module, args, kwargs))
-                eager, exported = deep_copied(self._mod, known)[0], copied_state(form.module, others)
+            known = mine.emptied(_tensors(self._mod, args, kwargs))
+            others = theirs.emptied(_tensors(form.module, args, kwargs))
         except hollow.Unknown:
             return False
+        eager, exported = deep_copied(self._mod, known)[0], copied_state(form.module, others)
+        want = got = None
         for _ in range(calls):
             want = self._run(mine, eager, args, kwargs, known)
-            got = self._run(theirs, exported, args, kwargs, others)
+            if got is None or nodes.mutates(form.module.graph):
+                got = self._run(theirs, exported, args, kwargs, others)
             if want is None or got is None:
                 return False
             unlike = functools.partial(_unlike, mine, theirs, self._pieces.renamed(mine, theirs))
@@ -68,11 +75,12 @@ class Dataflow:
         except hollow.Unknown:
             return None
         eager, given = deep_copied(self._mod, known)[0], copy.deepcopy((args, kwargs), dict(known))
-        with self._running(run):
+        with self.running(run):
             error = outcome(eager, *given)[1]
         return None if run.unknown is not None else error
 
-    def _running(self, run: hollow.Run) -> contextlib.ExitStack:
+    def running(self, run: hollow.Run) -> contextlib.ExitStack:
+        """Return a block in which a hollow run is told of all operators, and of all reads."""
         stack = contextlib.ExitStack()
         stack.enter_context(quiet())
         stack.enter_context(reads_told(run.read_unseen))
@@ -83,7 +91,8 @@ class Dataflow:
         self, run: hollow.Run, call: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any
     ) -> Run | None:
         """Run a copy; None if the run gives up, or raises: with data, it may raise for another reason."""
-        with self._running(run):
+        run.drawn = 0  # each run begins with the same seed
+        with self.running(run):
             done = run_apart(call, args, kwargs, known)
         return None if done.error is not None or run.unknown is not None else done
 

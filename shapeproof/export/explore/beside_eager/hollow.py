@@ -130,7 +130,8 @@ class Run:
     """Why the run has given up. It stays so, should the model catch the error."""
     _contents: dict[Any, tuple[int, Lies | None]] = field(default_factory=dict)
     """By storage the number of its contents, and how the tensor lay that was computed into it."""
-    _drawn: int = 0
+    drawn: int = 0
+    """The number of the random numbers that were drawn since the generator was seeded."""
 
     def emptied(self, tensors: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
         """Return hollow twins of tensors that keep no elements, by the ids of the tensors.
@@ -189,7 +190,7 @@ class Run:
         """Call an operator: `plainly` if it reads nothing hollow, or no elements; else make its results hollow."""
         if self.unknown is not None:
             raise Unknown(self.unknown)
-        tensors = [each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        tensors = list(_tensors((*args, *kwargs.values())))
         if not _draws(func, args, kwargs) and not any(map(self.is_hollow, tensors)):
             return plainly(func, args, kwargs)
         if _reads_no_elements(func):
@@ -221,14 +222,14 @@ class Run:
             self._give_up(f"`{func}` of integers")
 
     def _hollowed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        written = [each for each in leaves(schemas.written(func, args, kwargs)) if isinstance(each, torch.Tensor)]
+        written = list(_tensors(schemas.written(func, args, kwargs)))
         for each in written:
             self._make_hollow(each)
         told = tuple((name, self._told(value)) for name, value in sorted(schemas.by_name(func, args, kwargs).items()))
         call = Call(func, told, ((modes(), precision()), self._random(func, told, args, kwargs)), [])
         number = call.number(self.numbers)
         result = self._results(func, args, kwargs, written, _apart_from_contents(told))
-        for index, each in enumerate(each for each in leaves(result) if isinstance(each, torch.Tensor)):
+        for index, each in enumerate(_tensors((result,))):
             if storage_of(each) not in self._contents:  # else it is what the call writes, or a view
                 self._note(call, each, (number, (False, index)), lying(each))
         for index, each in enumerate(written):
@@ -258,12 +259,12 @@ class Run:
         """Return what random numbers a call draws: an operator that is not run leaves the generator as it was."""
         if not _draws(func, args, kwargs):
             return None
-        devices = {each.device.type for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)}
+        devices = {each.device.type for each in _tensors((*args, *kwargs.values()))}
         if not devices <= {"cpu", "meta"} or kwargs.get("generator") is not None:
             raise Unknown("random numbers of another generator")
         state = hashlib.blake2b(torch.default_generator.get_state().numpy().tobytes()).digest()
-        self._drawn = self.numbers.of(("drawn", self._drawn, state, func, _apart_from_contents(told)))
-        return self._drawn
+        self.drawn = self.numbers.of(("drawn", self.drawn, state, func, _apart_from_contents(told)))
+        return self.drawn
 
     def _results(
         self,
@@ -274,7 +275,7 @@ class Run:
         constants: Hashable,
     ) -> Any:
         """Return the results of a call: what it writes, and hollow tensors that lie as torch says."""
-        tensors = [each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        tensors = list(_tensors((*args, *kwargs.values())))
         if tensors and all(each.device.type == "meta" for each in tensors):
             return func(*args, **kwargs)
         if written and schemas.returns_written(func):
@@ -299,6 +300,15 @@ def is_plain(tensor: torch.Tensor) -> bool:
     """True for a tensor of torch's own classes, in strided memory, that says by its bits what it holds."""
     own = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.layout == torch.strided
     return own and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg()) and storage_of(tensor) is not None
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors among the arguments or results of an operator, which lie in no deeper lists."""
+    for each in values:
+        if isinstance(each, torch.Tensor):
+            yield each
+        elif isinstance(each, list | tuple):
+            yield from _tensors(each)
 
 
 def lying(tensor: torch.Tensor) -> Lies:

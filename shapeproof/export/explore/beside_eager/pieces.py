@@ -54,6 +54,11 @@ class Pieces:
 
     _known: dict[Hashable, bool] = field(default_factory=dict)
 
+    @property
+    def count(self) -> int:
+        """The number of pieces that were found to give the same."""
+        return sum(self._known.values())
+
     def renamed(self, mine: Run, theirs: Run) -> Callable[[Any], Any]:
         """Return a function that reads an operand of the second run with the numbers of the first."""
         names = _Matching(self._known, mine, theirs).names

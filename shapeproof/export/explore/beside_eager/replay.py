@@ -83,8 +83,12 @@ class Eager:
     rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
     """What the model raised so far on tensors without data, by the point."""
 
+    without_data: set[Any] = field(default_factory=set, repr=False, compare=False)
+    """The points at which a large model was compared by dataflow; `with_data`: those at which that did not tell."""
+    with_data: set[Any] = field(default_factory=set, repr=False, compare=False)
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dataflow", Dataflow(self.mod, _run_determined))
+        object.__setattr__(self, "dataflow", Dataflow(self.mod, plainly))
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
@@ -164,7 +168,9 @@ class Eager:
         found, large = Replay(Relation.SAME), not self.is_quick(point)
         for form in programs:
             if large and self.dataflow.shows_same(form, args, kwargs, calls):
+                self.without_data.add(tuple(sorted(point.items())))
                 continue
+            self.with_data.update({tuple(sorted(point.items()))} if large else ())
             found = compare_on(self.mod, form, args, kwargs, calls)
             for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`
                 if found.relation is Relation.BOTH_RAISE:
@@ -173,13 +179,23 @@ class Eager:
                 break
         return found
 
+    def notes(self) -> list[str]:
+        """Say of a large model at how many points it was compared without data, and at how many with data."""
+        if not self.without_data:
+            return []
+        found = f"compared with eager by dataflow, without data: points: {len(self.without_data)}"
+        if self.dataflow.pieces:
+            found += f", pieces that differ, run with random operands: {self.dataflow.pieces}"
+        rest = self.with_data - self.without_data
+        return [f"{found}; with data: points: {len(rest)}" if rest else found]
+
     def is_determined(self, form: Form, point: Mapping[str, int]) -> bool:
         """True if what a program gives at a point does not depend on what uninitialized memory happens to hold."""
         if self._too_large(point) or not any(map(_is_uninitialized, _called(form.module))):
             return True
         inputs, runs = self.inputs.at(point, filled=True), []
         for numbers in (1, 2):
-            with in_place_of_each_call(functools.partial(_run_determined, numbers=numbers)):
+            with in_place_of_each_call(functools.partial(plainly, numbers=numbers)):
                 runs.append(run_apart(form.fresh(), *inputs))
         one, other = ((run.result, run.given, run.error) for run in runs)
         return unequal(one, other) is None
@@ -218,7 +234,7 @@ def _determined(run: Any) -> contextlib.AbstractContextManager[Any]:
     kernels of the program divide by these sizes.
     """
     changed = any(known_of(func).divides_by != () or _is_uninitialized(func) for func in _called(run))
-    return in_place_of_each_call(_run_determined) if changed else contextlib.nullcontext()
+    return in_place_of_each_call(plainly) if changed else contextlib.nullcontext()
 
 
 def _called(run: Any) -> list[Any]:
@@ -232,7 +248,7 @@ def _is_uninitialized(func: Any) -> bool:
     return re.fullmatch(r"aten\.(new_)?empty(_\w+)?\.\w+", str(func)) is not None
 
 
-def _run_determined(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], numbers: int = 2) -> Any:
+def plainly(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], numbers: int = 2) -> Any:
     """Run an operator, unless its kernel would divide by a size of its first operands that is 0.
 
     Uninitialized memory is filled with so many numbers, in turns.
@@ -240,9 +256,9 @@ def _run_determined(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
     Raises:
         ZeroDivisionError: it would.
 
-    >>> _run_determined(torch.ops.aten.relu.default, (torch.ones(0),), {})
+    >>> plainly(torch.ops.aten.relu.default, (torch.ones(0),), {})
     tensor([])
-    >>> _run_determined(torch.ops.aten.empty.memory_format, ([3],), {})
+    >>> plainly(torch.ops.aten.empty.memory_format, ([3],), {})
     tensor([0., 1., 0.])
     """
     by, tensors = known_of(func).divides_by, [each for each in args[:3] if isinstance(each, torch.Tensor)]

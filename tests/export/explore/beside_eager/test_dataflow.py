@@ -1,0 +1,197 @@
+"""Replay without data: what is called the same is the same with data, and planted differences are found."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.explore.beside_eager import hollow, replay
+from shapeproof.export.explore.beside_eager.dataflow import Dataflow
+from shapeproof.export.explore.beside_eager.forms import forms_of
+from shapeproof.export.explore.beside_eager.runner import Relation
+from shapeproof.export.shim.without_data import READERS
+
+SIDE = 9
+"""A square of these sides has more elements than a tensor that keeps its elements."""
+
+
+def program_of(mod, *inputs):
+    """Return the form of a program that is traced at these inputs."""
+    return forms_of(torch.export.export(mod, inputs, strict=False))[0]
+
+
+def shown(mod, form, *inputs, calls=1):
+    return Dataflow(mod, replay.plainly).shows_same(form, inputs, {}, calls)
+
+
+def sized(seed):
+    return torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(seed))
+
+
+STEPS = {
+    "scale": lambda _, x: x * 2,
+    "weigh": lambda net, x: x @ net.one,
+    "weigh otherwise": lambda net, x: x @ net.other,
+    "turn": lambda _, x: x.t(),
+    "lay out": lambda _, x: x.contiguous(),
+    "write a row": lambda _, x: x.clone().index_put_((torch.tensor([1]),), torch.tensor(3.0)),
+    "write through a view": lambda _, x: written_through(x.clone()),
+    "keep": lambda net, x: x + net.kept.add_(1),
+    "keep twice": lambda net, x: x + net.kept.mul_(2),
+    "mask": lambda _, x: x.masked_fill(torch.ones(SIDE, SIDE).tril() == 0, 0.0),
+    "look up": lambda _, x: x[torch.arange(SIDE - 1, -1, -1)],
+    "drop": lambda _, x: torch.nn.functional.dropout(x, 0.5, training=True),
+    "pad and cut": lambda _, x: torch.cat([x, x])[:SIDE],
+    "norm": lambda _, x: torch.nn.functional.layer_norm(x, (SIDE,)),
+    "attend": lambda _, x: torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])[0],
+    "attend with zeros": lambda _, x: torch.nn.functional.scaled_dot_product_attention(
+        x[None], x[None], x[None], torch.zeros(SIDE, SIDE)
+    )[0],
+}
+
+
+def written_through(x):
+    x.t()[2:4].mul_(3)
+    return x
+
+
+class Steps(torch.nn.Module):
+    """Takes some steps after each other."""
+
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+        self.one, self.other = torch.nn.Parameter(sized(1)), torch.nn.Parameter(sized(2))
+        self.register_buffer("kept", sized(3))
+
+    def forward(self, x):
+        for name in self.names:
+            x = STEPS[name](self, x)
+        return x
+
+
+def with_state(names, mod):
+    """Return a model of other steps over the tensors of a model."""
+    other = Steps(names)
+    other.one, other.other, other.kept = mod.one, mod.other, mod.kept
+    return other
+
+
+NAMES = st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=5)
+
+
+@given(NAMES, st.data())
+def test_what_is_shown_to_be_the_same_is_the_same_with_data(names, data):
+    """A program of the same steps, or with one of them changed, left out or added."""
+    place = data.draw(st.integers(0, len(names)))
+    change = data.draw(st.sampled_from([[], ["scale"], ["keep"], ["drop"], ["attend with zeros"], ["lay out"]]))
+    others = [*names[:place], *change, *names[place + data.draw(st.integers(0, 1)) :]]
+    mod, x = Steps(names), sized(4)
+    form = program_of(with_state(others, mod), x)
+    same = shown(mod, form, x, calls=2)
+    assert same or others != names
+    if same:
+        assert replay.compare_on(mod, form, (x,), {}, calls=2).relation is Relation.SAME
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_same_steps_are_shown_to_be_the_same(step):
+    mod, x = Steps([step, "weigh"]), sized(4)
+    assert shown(mod, program_of(mod, x), x, calls=2)
+
+
+def test_attention_with_a_mask_of_zeros_is_the_same_in_every_layer():
+    """One piece is compared for all layers: they are the same up to the names of their operands."""
+    mod, x = Steps(["attend", "weigh"] * 4), sized(4)
+    flow = Dataflow(mod, replay.plainly)
+    assert flow.shows_same(program_of(with_state(["attend with zeros", "weigh"] * 4, mod), x), (x,), {}, 1)
+    assert flow.pieces == 1
+
+
+def test_nothing_of_the_model_is_touched():
+    mod, x = Steps(["keep", "write through a view", "drop"]), sized(4)
+    form, state = program_of(mod, x), torch.get_rng_state()
+    before = {name: (each.data_ptr(), each._version, each.clone()) for name, each in mod.state_dict().items()}
+    readers = [getattr(torch.Tensor, name) for name in READERS]
+    shown(mod, form, x)
+    for name, each in mod.state_dict().items():
+        address, version, value = before[name]
+        assert (each.data_ptr(), each._version) == (address, version)
+        assert torch.equal(each, value)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [getattr(torch.Tensor, name) for name in READERS] == readers
+
+
+WHAT_READS = {
+    "item": lambda x: x * int(x.sum() > 0),
+    "list": lambda x: x * x.tolist()[0][0],
+    "numpy": lambda x: x + torch.from_numpy(x.numpy()),
+    "rows": lambda x: x[x[:, 0] > 0],
+    "address": lambda x: x + x.data_ptr() % 2,
+}
+
+
+@pytest.mark.parametrize("name", WHAT_READS)
+def test_a_run_gives_up_where_elements_are_read(name):
+    run = hollow.Run(hollow.Numbers())
+    x = sized(1)
+    (twin,) = run.emptied([x]).values()
+    with Dataflow(torch.nn.Identity(), replay.plainly).running(run), pytest.raises(hollow.Unknown):
+        WHAT_READS[name](twin)
+    assert run.unknown is not None
+
+
+def test_an_index_out_of_range_is_not_shown_to_be_the_same():
+    """Eager raises there, and so does the program: with data, both are seen to raise."""
+    table = torch.nn.Embedding(20, 8)
+    form = program_of(table, torch.tensor([1, 2]))
+    assert shown(table, form, torch.tensor([3, 19]))
+    assert not shown(table, form, torch.tensor([3, 20]))
+
+
+class Asking(torch.nn.Module):
+    """Layers of a large model; one of them does something else if it is traced, as `asks` finds out."""
+
+    def __init__(self, asks):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(256, 256) for _ in range(20))
+        self.asks = asks
+
+    def forward(self, x):
+        for number, layer in enumerate(self.layers):
+            x = torch.relu(layer(x)) * (1.5 if number == 13 and self.asks(x) else 1.0)
+        return x
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda _: torch.compiler.is_compiling(),
+        lambda x: isinstance(x, FakeTensor),
+    ],
+    ids=["is_compiling", "FakeTensor"],
+)
+def test_a_large_model_that_asks_whether_it_is_traced_is_refuted(asks):
+    report = check(Asking(asks).eval(), (torch.randn(3, 256),), dynamic_shapes=({0: Dim("n", max=64)},))
+    assert report.status != "proved"
+
+
+@pytest.mark.thorough
+def test_the_report_says_how_a_large_model_was_compared():
+    model = Asking(lambda _: False).eval()
+    report = check(model, (torch.randn(3, 256),), dynamic_shapes=({0: Dim("n", max=64)},))
+    assert report.status == "proved"
+    assert any("by dataflow, without data" in note for note in report.notes)
+
+
+def test_a_larger_size_takes_no_more_of_memory():
+    """A product of this size would take 16 GB and hours; its operands and its result are only laid out."""
+    mod = torch.nn.Linear(2**16, 2**16, bias=False, device="meta").to_empty(device="cpu")
+    form = program_of(mod, torch.empty(1, 2**16))
+    assert shown(mod, form, torch.empty(2, 2**16))
