@@ -10,13 +10,12 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager.dataflow import Dataflow
 from shapeproof.export.explore.beside_eager.forms import Form, copied, forms_of
 from shapeproof.export.explore.beside_eager.runner import (
     Relation,
@@ -37,6 +36,9 @@ from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.trees import graph_modules, leaves
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
 from shapeproof.wording import with_kind
+
+if TYPE_CHECKING:
+    from shapeproof.export.explore.beside_eager.dataflow import Dataflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,7 @@ class Eager:
 
     mod: torch.nn.Module
     inputs: Inputs
-    dataflow: Dataflow = field(init=False, repr=False, compare=False)
-    """Compares programs with the model without data, if a run with data would read many elements."""
+    flows: list[Dataflow] = field(default_factory=list, repr=False, compare=False)
     made: dict[Any, tuple[int, Replay]] = field(default_factory=dict, repr=False, compare=False)
     """The replays so far, each with its calls. It would be the same again: every run begins with the same copies and
     random numbers. A key holds what a replay depends on: the programs, the demands on data, the point."""
@@ -87,8 +88,14 @@ class Eager:
     """The points at which a large model was compared by dataflow; `with_data`: those at which that did not tell."""
     with_data: set[Any] = field(default_factory=set, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dataflow", Dataflow(self.mod, plainly))
+    @property
+    def dataflow(self) -> Dataflow:
+        """Compares programs with the model without data; only for a large model is it imported."""
+        from shapeproof.export.explore.beside_eager.dataflow import Dataflow
+
+        if not self.flows:
+            self.flows.append(Dataflow(self.mod, plainly))
+        return self.flows[0]
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
