@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from shapeproof.export.explore.beside_eager.forms import Form, copied_state
 from shapeproof.export.explore.beside_eager.pieces import Pieces
 from shapeproof.export.explore.beside_eager.runner import Relation, Run, compared, outcome, run_apart, unequal_leaf
 from shapeproof.export.graph import nodes
+from shapeproof.export.limits import RETRIES
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.idle_work import quiet
@@ -37,6 +39,8 @@ class Dataflow:
     def __init__(self, mod: torch.nn.Module, plainly: Plainly) -> None:
         self._mod, self._plainly = mod, plainly
         self._pieces = Pieces()
+        self._vain: Counter[Form] = Counter()
+        """How often a program was not shown to do the same: its operators need data at every point."""
 
     @property
     def pieces(self) -> int:
@@ -45,20 +49,26 @@ class Dataflow:
 
     def shows_same(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> bool:
         """True if a program is shown to do what the model does on some inputs, in so many calls one after the other."""
-        if form.module is None:
-            return False
+        same = form.module is not None and self._vain[form] < RETRIES
+        same = same and self._is_same(form, form.module, args, kwargs, calls)
+        self._vain[form] += not same
+        return same
+
+    def _is_same(
+        self, form: Form, module: torch.fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int
+    ) -> bool:
         numbers = hollow.Numbers()
         mine, theirs = hollow.Run(numbers), hollow.Run(numbers)
         try:
             known = mine.emptied(_tensors(self._mod, args, kwargs))
-            others = theirs.emptied(_tensors(form.module, args, kwargs))
+            others = theirs.emptied(_tensors(module, args, kwargs))
         except hollow.Unknown:
             return False
-        eager, exported = deep_copied(self._mod, known)[0], copied_state(form.module, others)
+        eager, exported = deep_copied(self._mod, known)[0], copied_state(module, others)
         want = got = None
         for _ in range(calls):
             want = self._run(mine, eager, args, kwargs, known)
-            if got is None or nodes.mutates(form.module.graph):
+            if got is None or nodes.mutates(module.graph):
                 got = self._run(theirs, exported, args, kwargs, others)
             if want is None or got is None:
                 return False
