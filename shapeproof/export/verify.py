@@ -25,7 +25,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.corners import disagreement, raises_whatever_the_data
 from shapeproof.export.explore.beside_eager.extent import Extent
-from shapeproof.export.explore.beside_eager.forms import parameters_copied_once
+from shapeproof.export.explore.beside_eager.forms import memory_shared
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
 from shapeproof.export.explore.beside_eager.rebound import given_twice, returning, seen_in_eager
 from shapeproof.export.explore.demands.preconditions import take_preconditions
@@ -104,7 +104,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
     seeds = torch.random.fork_rng(devices=())  # a model may seed
-    apart = (found_once(mod), parameters_copied_once(), compiled_code_forgotten(), few_threads(_elements(task)), seeds)
+    apart = (found_once(mod), memory_shared(), compiled_code_forgotten(), few_threads(_elements(task)), seeds)
     try:
         with contextlib.ExitStack() as stack:
             for each in apart:
