@@ -11,6 +11,7 @@ is not installed is left out.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from rich.table import Table
 from torch.export import Dim
 
 from benchmarks.export_ratio import EXPORTERS, Attempt, attempt, measure
-from benchmarks.models import Built, of_image, of_text
+from benchmarks.models import LONGEST, Built, of_image, of_text
 
 MEGABYTE = 2**20
 
@@ -79,12 +80,97 @@ def vit() -> Built:
     return model, args, kwargs | {"interpolate_pos_encoding": True}, shapes | {"interpolate_pos_encoding": None}
 
 
+def t5() -> Built:
+    """T5-base, encoder and decoder."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(d_model=768, d_kv=64, d_ff=3072, num_layers=12, num_heads=12, use_cache=False)
+    model, args, kwargs, shapes = of_text(T5ForConditionalGeneration(config))
+    target = {0: shapes["input_ids"][0], 1: Dim("target", min=1, max=LONGEST)}
+    given = kwargs | {"decoder_input_ids": torch.randint(3, 99, (2, 7))}
+    return model, args, given, shapes | {"decoder_input_ids": target}
+
+
+def resnet() -> Built:
+    """ResNet-50."""
+    from transformers import ResNetConfig, ResNetModel
+
+    return of_image(ResNetModel(ResNetConfig()), 224, **_image_dims(64, 512))
+
+
+def swin() -> Built:
+    """Swin-T, at the sizes of batches alone."""
+    from transformers import SwinConfig, SwinModel
+
+    return of_image(SwinModel(SwinConfig()), 224, batch=Dim("batch", min=1, max=64))
+
+
+def whisper_decoder() -> Built:
+    """The decoder of Whisper-small, on states of the encoder."""
+    from transformers import WhisperConfig
+    from transformers.models.whisper.modeling_whisper import WhisperDecoder
+
+    config = WhisperConfig(d_model=768, decoder_layers=12, decoder_attention_heads=12, decoder_ffn_dim=3072)
+    config.use_cache = False
+    batch = Dim("batch", min=1, max=64)
+    inputs = {"input_ids": torch.randint(3, 99, (2, 9)), "encoder_hidden_states": torch.randn(2, 50, 768)}
+    shapes = {"input_ids": {1: Dim("sequence", min=1, max=448)}, "encoder_hidden_states": {1: Dim("frames", max=1500)}}
+    return WhisperDecoder(config).eval(), (), inputs, {name: {0: batch, **dims} for name, dims in shapes.items()}
+
+
+def mixtral() -> Built:
+    """A Mixtral of 16 layers and eight experts, narrow."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        vocab_size=32_000,
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=16,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        use_cache=False,
+    )
+    return of_text(MixtralForCausalLM(config))
+
+
+def wav2vec2() -> Built:
+    """wav2vec2-base, on samples of sound."""
+    from transformers import Wav2Vec2Config, Wav2Vec2Model
+
+    dims = {0: Dim("batch", min=1, max=64), 1: Dim("samples", min=4000, max=160_000)}
+    return Wav2Vec2Model(Wav2Vec2Config()).eval(), (), {"input_values": torch.randn(2, 8000)}, {"input_values": dims}
+
+
+def mamba() -> Built:
+    """Mamba-130M; its scan is a loop over the sequence, which is nine tokens long."""
+    from transformers import MambaConfig, MambaForCausalLM
+
+    config = MambaConfig(hidden_size=768, num_hidden_layers=24, use_cache=False)
+    tokens = {"input_ids": torch.randint(3, 99, (2, 9))}
+    return MambaForCausalLM(config).eval(), (), tokens, {"input_ids": {0: Dim("batch", min=1, max=64)}}
+
+
+def unet() -> Built:
+    """The UNet of Stable Diffusion."""
+    from diffusers import UNet2DConditionModel
+
+    model = UNet2DConditionModel(cross_attention_dim=768).eval()
+    inputs = {"sample": torch.randn(2, 4, 32, 32), "timestep": 7, "encoder_hidden_states": torch.randn(2, 9, 768)}
+    batch, sequence = Dim("batch", min=1, max=64), Dim("sequence", min=1, max=LONGEST)
+    shapes = {"sample": {0: batch}, "timestep": None, "encoder_hidden_states": {0: batch, 1: sequence}}
+    return model, (), inputs, shapes
+
+
 def _image_dims(least: int, most: int) -> dict[str, Dim]:
     sizes = {name: Dim(name, min=least, max=most) for name in ("height", "width")}
     return {"batch": Dim("batch", min=1, max=64), **sizes}
 
 
-MODELS: dict[str, Callable[[], Built]] = {"llama": llama, "qwen": qwen, "bert": bert, "vit": vit}
+BUILDS = (llama, qwen, bert, t5, vit, resnet, swin, whisper_decoder, mixtral, wav2vec2, mamba, unet)
+MODELS: dict[str, Callable[[], Built]] = {each.__name__: each for each in BUILDS}
+NEEDS = {"unet": "diffusers"}
+"""The packages that are not installed with the extras; without one, its model is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +231,9 @@ def main() -> None:
         table.add_column(column, justify="right")
     table.add_column("outcome")
     for name in options.models:
+        if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+            console.print(f"left out: {name}, which needs {NEEDS[name]}")
+            continue
         with console.status(f"exporting {name}"):
             table.add_row(name, *_cells(*(cost_apart(each, name) for each in EXPORTERS)))
     console.print(table)

@@ -18,6 +18,7 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
+from shapeproof.export.graph.work import Work
 from shapeproof.export.shim.lending import Lending, lending
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.idle_work import quiet
@@ -25,7 +26,7 @@ from shapeproof.export.shim.replaced import bound, replaced
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
-from shapeproof.export.trace.traced import env_of, left_in
+from shapeproof.export.trace.traced import env_of, left_in, translator_of
 from shapeproof.export.trace.trial import Trial
 
 
@@ -39,6 +40,7 @@ class Form:
         left: what the model left in its inputs when it was traced, and the program does not leave there.
         relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
         module: the program, which is copied before it is called; None if only `fresh` can make a callable.
+        work: returns the number of multiplications of a run at a point, 0 if unknown.
     """
 
     fresh: Callable[[], Callable[..., Any]]
@@ -46,6 +48,7 @@ class Form:
     left: Left = field(default_factory=Left)
     relaid: bool = False
     module: torch.fx.GraphModule | None = None
+    work: Callable[[Mapping[str, int]], int] = field(default=lambda _: 0)
 
 
 def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -56,12 +59,16 @@ def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
     if program is None:
         raise ValueError("there is no program to run")
     own = module_of(program)
-    found = [Form(_fresh(own), left=left_in(program), module=own)]
+    found = [Form(_fresh(own), left=left_in(program), module=own, work=lambda at: _work(program, at))]
     if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             apart = module_of(decomposed(program))
             found.append(replace(found[0], fresh=_fresh(apart), name=_DECOMPOSED, relaid=True, module=apart))
     return found
+
+
+def _work(program: torch.export.ExportedProgram, point: Mapping[str, int]) -> int:
+    return Work(program.graph, translator_of(program).read).at(point)
 
 
 _DECOMPOSED = "after run_decompositions, "
