@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff bench bench-publish bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff bench bench-publish bench-real bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -38,6 +38,7 @@ help:
 	@echo "make ledger-diff   say what differs from the ledger of the last commit (AGAINST=COMMIT: of another)"
 	@echo "make bench         time verified export against torch.export"
 	@echo "make bench-publish the same, best of five, into the page docs/explanation/what-exports-cost.md"
+	@echo "make bench-real    the same at real size: time, and memory beyond the model (MODELS=llama: one of them)"
 	@echo "make bench-solver  the solver and its peers on the recorded questions"
 	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
 	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
@@ -117,6 +118,10 @@ bench: $(VENV)/.test
 bench-publish: $(VENV)/.test
 	$(RUN) -m benchmarks.export_ratio --repeats 5 --json benchmarks/results/exports.json
 	$(RUN) -m benchmarks.chart
+
+# Some minutes, and memory for a model of 1.2 billion parameters.
+bench-real: $(VENV)/.test
+	$(RUN) -m benchmarks.real_size $(MODELS)
 
 # The peers that come from PyPI are installed under build/peers when first needed; one that cannot be is left out.
 bench-solver: $(VENV)/.test

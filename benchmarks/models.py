@@ -29,7 +29,7 @@ VOCABULARY = 128
 LONGEST = 512
 
 
-def _text(model: nn.Module) -> Built:
+def of_text(model: nn.Module) -> Built:
     """A model of token ids and a padding mask, batch in [1, 64] and sequence in [1, 512]."""
     batch, sequence = Dim("batch", min=1, max=64), Dim("sequence", min=1, max=LONGEST)
     inputs = {"input_ids": torch.randint(3, VOCABULARY, (2, 9)), "attention_mask": _padding_mask()}
@@ -41,7 +41,7 @@ def _padding_mask() -> Tensor:
     return (torch.arange(9) < torch.tensor([[9], [6]])).long()
 
 
-def _image(model: nn.Module, size: int, **dims: Any) -> Built:
+def of_image(model: nn.Module, size: int, **dims: Any) -> Built:
     """A model of images [batch, 3, height, width]."""
     numbers = {"batch": 0, "height": 2, "width": 3}
     shapes = {"pixel_values": {numbers[name]: dim for name, dim in dims.items()}}
@@ -62,7 +62,7 @@ def llama(layers: int = 4) -> Built:
         max_position_embeddings=LONGEST,
         use_cache=False,
     )
-    return _text(LlamaForCausalLM(config))
+    return of_text(LlamaForCausalLM(config))
 
 
 def gpt2() -> Built:
@@ -79,7 +79,7 @@ def gpt2() -> Built:
         bos_token_id=0,
         eos_token_id=0,
     )
-    return _text(GPT2LMHeadModel(config))
+    return of_text(GPT2LMHeadModel(config))
 
 
 def bert() -> Built:
@@ -94,7 +94,7 @@ def bert() -> Built:
         num_attention_heads=4,
         max_position_embeddings=LONGEST,
     )
-    return _text(BertModel(config))
+    return of_text(BertModel(config))
 
 
 def t5_encoder() -> Built:
@@ -102,7 +102,7 @@ def t5_encoder() -> Built:
     from transformers import T5Config, T5EncoderModel
 
     config = T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, use_cache=False)
-    return _text(T5EncoderModel(config))
+    return of_text(T5EncoderModel(config))
 
 
 def clip_text() -> Built:
@@ -119,7 +119,7 @@ def clip_text() -> Built:
         bos_token_id=VOCABULARY - 2,
         eos_token_id=VOCABULARY - 1,
     )
-    return _text(CLIPTextModel(config))
+    return of_text(CLIPTextModel(config))
 
 
 def vit() -> Built:
@@ -135,7 +135,7 @@ def vit() -> Built:
         num_attention_heads=4,
     )
     dims = {name: Dim(name, min=32, max=256) for name in ("height", "width")}
-    model, args, kwargs, shapes = _image(ViTModel(config), 48, batch=Dim("batch", min=1, max=64), **dims)
+    model, args, kwargs, shapes = of_image(ViTModel(config), 48, batch=Dim("batch", min=1, max=64), **dims)
     return model, args, kwargs | {"interpolate_pos_encoding": True}, shapes | {"interpolate_pos_encoding": None}
 
 
@@ -145,7 +145,7 @@ def swin() -> Built:
 
     config = SwinConfig(image_size=64, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)
     dims = {name: Dim(name, min=8, max=1024) for name in ("height", "width")}
-    return _image(SwinModel(config), 64, batch=Dim("batch", min=1, max=64), **dims)
+    return of_image(SwinModel(config), 64, batch=Dim("batch", min=1, max=64), **dims)
 
 
 def swin_four_stages() -> Built:
@@ -154,7 +154,7 @@ def swin_four_stages() -> Built:
 
     config = SwinConfig(image_size=224, embed_dim=8, depths=[1, 1, 1, 1], num_heads=[1, 2, 4, 8], window_size=4)
     dims = {name: Dim(name, min=64, max=1024) for name in ("height", "width")}
-    model, args, _, shapes = _image(SwinModel(config), 64, batch=Dim("batch", min=1, max=64), **dims)
+    model, args, _, shapes = of_image(SwinModel(config), 64, batch=Dim("batch", min=1, max=64), **dims)
     return model, args, {"pixel_values": torch.randn(2, 3, 138, 202)}, shapes
 
 

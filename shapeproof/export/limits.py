@@ -24,8 +24,11 @@ CHEAP_ELEMENTS = 2**20
 """The most elements of the inputs, and of the model, of a run that counts as cheap."""
 
 LARGE_ELEMENTS = 2**27
-"""The most elements of inputs that are made (but for the example's), that runs of a custom operator read together, and
-of a model whose kernels run on one thread."""
+"""The most elements of inputs that are made (but for the example's), and that runs of a custom operator read
+together."""
+
+THREADS_WORK = 2**32
+"""The most multiplications of a run whose kernels all run on one thread."""
 
 LOOK_NODES = 256
 """The most graph nodes that programs have together which are traced for an inferred domain. A larger model gets one."""

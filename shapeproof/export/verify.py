@@ -25,7 +25,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.corners import disagreement, raises_whatever_the_data
 from shapeproof.export.explore.beside_eager.extent import Extent
-from shapeproof.export.explore.beside_eager.forms import parameters_copied_once
+from shapeproof.export.explore.beside_eager.forms import memory_shared
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
 from shapeproof.export.explore.beside_eager.rebound import given_twice, returning, seen_in_eager
 from shapeproof.export.explore.demands.preconditions import take_preconditions
@@ -48,7 +48,6 @@ from shapeproof.export.report.explain import (
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
 from shapeproof.export.report.remedies import Cause, causes, distinct, helps, offering_split, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
-from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.shim.process.idle_work import compiled_code_forgotten, few_threads, only_new_garbage
 from shapeproof.export.source.errors import mistaken
 from shapeproof.export.trace import tracer
@@ -104,7 +103,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
     seeds = torch.random.fork_rng(devices=())  # a model may seed
-    apart = (found_once(mod), parameters_copied_once(), compiled_code_forgotten(), few_threads(_elements(task)), seeds)
+    apart = (found_once(mod), memory_shared(), compiled_code_forgotten(), few_threads(), seeds)
     try:
         with contextlib.ExitStack() as stack:
             for each in apart:
@@ -144,12 +143,6 @@ def _rejected(task: _Task) -> tuple[dict[str, int], Exception] | None:
     runs = [(point, task.eager.error(point)) for point in points]
     raising = [(point, error) for point, error in runs if error is not None]
     return raising[0] if raising and len(raising) == len(runs) else None
-
-
-def _elements(task: _Task) -> int:
-    """Return the number of elements that a run on inputs such as the given ones reads."""
-    given = max(map(task.inputs.elements, task.inputs.anchors), default=0)
-    return given + elements_held(task.mod)
 
 
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:

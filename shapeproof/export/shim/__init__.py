@@ -6,6 +6,7 @@ process/   torch's process-wide state: logs, garbage, threads, transforms, ranks
 programs   structures, storages, strides, consumers      trees.py, storages.py
 models     parameters, buffers, submodules; on `meta`      modules.py
 no data    layouts that torch knows; unseen reads         without_data.py
+memory     lent to copies until they are written      lending.py
 archives   programs in files, checked before loading     archives.py
 runs       guards; checks on data as nodes               guarding.py
 blocks     values of attributes and context variables     replaced.py

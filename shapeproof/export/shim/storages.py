@@ -22,7 +22,7 @@ def storages(value: Any) -> list[StorageWeakRef]:
 
 def storage_objects(value: Any) -> list[torch.UntypedStorage]:
     """Return these storages themselves. A weak reference keeps the storage's symbolic size, and so the whole trace."""
-    found = map(_storage, _tensors(value))
+    found = map(_storage, strided_tensors(value))
     return [storage for storage in found if storage is not None]
 
 
@@ -44,12 +44,13 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
         return None
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def strided_tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Yield a tensor, or the tensors in nested lists, that may have a storage."""
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:
         yield value
     elif isinstance(value, tuple | list):
         for each in value:
-            yield from _tensors(each)
+            yield from strided_tensors(each)
 
 
 def writes(tensor: torch.Tensor) -> int | None:
@@ -77,13 +78,6 @@ def same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     """
     starts = [(torch._C._data_address(each), each.storage_offset()) for each in (one, other)]  # type: ignore[attr-defined]
     return starts[0] == starts[1]
-
-
-def holds_floats(tensor: torch.Tensor) -> bool:
-    """True for a tensor of torch's own classes whose elements are floats, by their bits in the CPU's memory."""
-    own = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.device.type == "cpu"
-    dense = own and tensor.layout == torch.strided and storage_of(tensor) is not None
-    return dense and tensor.is_floating_point() and not tensor.is_neg()
 
 
 def kind(tensor: torch.Tensor) -> tuple[Any, ...]:

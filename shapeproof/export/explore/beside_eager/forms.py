@@ -1,18 +1,15 @@
 """The forms in which a program is run: as it is, and taken apart as its consumers take it apart.
 
-Also deep copies of models for replays. A model's parameters are copied once for all replays of an export; the copies
-share that memory until one of them is written into. It is torch's storage that is copied when it is written, so that no
-way of writing is missed, and it is never the model's own: its memory stays where it is.
+Also deep copies of models for replays. They share the model's memory until they are written into. It is torch's storage
+that is copied when it is written, so that no way of writing is missed; the model's own memory stays where it is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -21,13 +18,15 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
+from shapeproof.export.graph.work import Work
+from shapeproof.export.shim.lending import Lending, lending
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.replaced import bound, replaced
-from shapeproof.export.shim.storages import copied_when_written, holds_floats, is_copied_when_written, writes
+from shapeproof.export.shim.storages import writes
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
-from shapeproof.export.trace.traced import env_of, left_in
+from shapeproof.export.trace.traced import env_of, left_in, translator_of
 from shapeproof.export.trace.trial import Trial
 
 
@@ -41,6 +40,7 @@ class Form:
         left: what the model left in its inputs when it was traced, and the program does not leave there.
         relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
         module: the program, which is copied before it is called; None if only `fresh` can make a callable.
+        work: returns the number of multiplications of a run at a point, 0 if unknown.
     """
 
     fresh: Callable[[], Callable[..., Any]]
@@ -48,6 +48,7 @@ class Form:
     left: Left = field(default_factory=Left)
     relaid: bool = False
     module: torch.fx.GraphModule | None = None
+    work: Callable[[Mapping[str, int]], int] = field(default=lambda _: 0)
 
 
 def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -58,12 +59,16 @@ def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
     if program is None:
         raise ValueError("there is no program to run")
     own = module_of(program)
-    found = [Form(_fresh(own), left=left_in(program), module=own)]
+    found = [Form(_fresh(own), left=left_in(program), module=own, work=lambda at: _work(program, at))]
     if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             apart = module_of(decomposed(program))
             found.append(replace(found[0], fresh=_fresh(apart), name=_DECOMPOSED, relaid=True, module=apart))
     return found
+
+
+def _work(program: torch.export.ExportedProgram, point: Mapping[str, int]) -> int:
+    return Work(program.graph, translator_of(program).read).at(point)
 
 
 _DECOMPOSED = "after run_decompositions, "
@@ -99,15 +104,16 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
 
 
 def _fresh(module: torch.fx.GraphModule) -> Callable[[], torch.nn.Module]:
-    if not nodes.mutates(module.graph):
-        return functools.cache(lambda: copied_state(module))
-    watching = nodes.counts_writes(module)
-    last: list[tuple[torch.nn.Module, list[int | None]]] = []
+    reads, counts = not nodes.mutates(module.graph), nodes.counts_writes(module)
+    last: list[tuple[torch.nn.Module, list[int | None], Lending | None]] = []
+
+    def is_fresh(made: torch.nn.Module, before: list[int | None], lent: Lending | None) -> bool:
+        return lent is _lent.get() and (reads or (counts and None not in before and _writes(made) == before))
 
     def fresh() -> torch.nn.Module:
-        if not (watching and last and None not in last[0][1] and _writes(last[0][0]) == last[0][1]):
+        if not (last and is_fresh(*last[0])):
             made = copied_state(module)
-            last[:] = [(made, _writes(made))]
+            last[:] = [(made, _writes(made), _lent.get())]
         return last[0][0]
 
     return fresh
@@ -115,9 +121,13 @@ def _fresh(module: torch.fx.GraphModule) -> Callable[[], torch.nn.Module]:
 
 def _writes(module: torch.nn.Module) -> list[int | None]:
     """Return how often each tensor of a module was written into."""
+    return [writes(each) for each in _tensors(module) if isinstance(each, torch.Tensor)]
+
+
+def _tensors(module: torch.nn.Module) -> Iterator[Any]:
+    """The parameters and buffers of a module, and what it holds in attributes."""
     held = (each for part in module.modules() for each in vars(part).values())
-    state = itertools.chain(module.parameters(), module.buffers(), held)
-    return [writes(each) for each in state if isinstance(each, torch.Tensor)]
+    return itertools.chain(module.parameters(), module.buffers(), held)
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
@@ -131,34 +141,27 @@ def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
 
-@dataclass(frozen=True, slots=True)
-class _Copied:
-    """A parameter, how often it had been written into, and the copy of its data."""
-
-    own: torch.nn.Parameter
-    writes: int | None
-    data: torch.Tensor
+_lent: ContextVar[Lending | None] = ContextVar("lent", default=None)
 
 
-_copies: ContextVar[dict[int, _Copied] | None] = ContextVar("copies", default=None)
-
-
-def parameters_copied_once() -> AbstractContextManager[object]:
-    """Inside this block, copies share the memory of parameters that no copy has written into."""
-    return bound(_copies, {})
+@contextlib.contextmanager
+def memory_shared() -> Iterator[None]:
+    """Inside this block, copies share the memory of what is copied, until one of them is written into."""
+    with lending() as lent, bound(_lent, lent):
+        yield
 
 
 def copied(module: _ModuleT) -> _ModuleT:
     """Return a deep copy: what is written into one of the two is not seen in the other.
 
     >>> layer = torch.nn.Linear(2, 2)
-    >>> with parameters_copied_once(), torch.no_grad():
+    >>> with memory_shared(), torch.no_grad():
     ...     other = copied(layer)
     ...     _ = other.weight.zero_()
     ...     bool(layer.weight.any())
     True
     """
-    return deep_copied(module, _parameters(module))[0]
+    return deep_copied(module, _memo(module))[0]
 
 
 def copied_state(program: torch.fx.GraphModule, known: Mapping[int, Any] | None = None) -> torch.fx.GraphModule:
@@ -167,33 +170,25 @@ def copied_state(program: torch.fx.GraphModule, known: Mapping[int, Any] | None 
     `known`: the copies of tensors to take, by the ids of what they are copies of.
     """
     parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
-    memo = {**(_parameters(program) if known is None else known), **{id(each.graph): each.graph for each in parts}}
+    memo = {**(_memo(program) if known is None else known), **{id(each.graph): each.graph for each in parts}}
     with quiet():
-        return copy.deepcopy(program, memo)
+        made = copy.deepcopy(program, memo)
+    lent = _lent.get()
+    if lent is not None:
+        lent.emptied.add(made)
+    return made
 
 
-def _parameters(module: torch.nn.Module) -> dict[int, Any]:
-    """The copies of the parameters, by their ids, as `copy.deepcopy` takes them; none outside of a block."""
-    known = _copies.get()
-    if known is None:
+def _memo(module: torch.nn.Module) -> dict[Any, Any]:
+    """The memo with which `copy.deepcopy` copies a module whose memory is shared; none outside of a block.
+
+    A parameter would copy its data itself: it is told its copy.
+    """
+    lent = _lent.get()
+    if lent is None:
         return {}
-    return {
-        id(each): _copy(each, known)
-        for each in module.parameters()
-        if type(each) is torch.nn.Parameter and holds_floats(each)
-    }
-
-
-def _copy(parameter: torch.nn.Parameter, known: dict[int, _Copied]) -> torch.nn.Parameter:
-    """As the parameter would copy itself: its data, in dense memory, and whether it requires gradients."""
-    return torch.nn.Parameter(copied_when_written(_source(parameter, known)), parameter.requires_grad)
-
-
-def _source(parameter: torch.nn.Parameter, known: dict[int, _Copied]) -> torch.Tensor:
-    if is_copied_when_written(parameter):
-        return parameter.data
-    found = known.get(id(parameter))
-    if found is None or found.writes is None or found.writes != writes(parameter):
-        data = parameter.data.clone(memory_format=torch.preserve_format)
-        found = known[id(parameter)] = _Copied(parameter, writes(parameter), data)
-    return found.data
+    memo = lent.memo(_tensors(module))
+    for each in module.parameters():
+        if type(each) is torch.nn.Parameter:
+            memo[id(each)] = torch.nn.Parameter(copy.deepcopy(each.data, memo), each.requires_grad)
+    return memo

@@ -33,6 +33,7 @@ from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_ELEMENTS
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.modules import elements_held, error_on_meta
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
+from shapeproof.export.shim.process.idle_work import few_threads
 from shapeproof.export.shim.trees import graph_modules, leaves
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
 from shapeproof.wording import with_kind
@@ -178,7 +179,8 @@ class Eager:
                 self.without_data.add(tuple(sorted(point.items())))
                 continue
             self.with_data.update({tuple(sorted(point.items()))} if large else ())
-            found = compare_on(self.mod, form, args, kwargs, calls)
+            with few_threads(form.work(point) if large else 0):
+                found = compare_on(self.mod, form, args, kwargs, calls)
             for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`
                 if found.relation is Relation.BOTH_RAISE:
                     found = compare_on(self.mod, form, *map_integers(args, kwargs, made), calls)

@@ -23,6 +23,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -32,7 +33,8 @@ from torch._dynamo.eval_frame import cached_backends
 from torch._dynamo.utils import get_metrics_context, orig_code_map
 from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 
-from shapeproof.export.limits import LARGE_ELEMENTS
+from shapeproof.export.limits import THREADS_WORK
+from shapeproof.export.shim.replaced import bound
 
 
 @contextlib.contextmanager
@@ -65,22 +67,24 @@ def compiled_code_forgotten() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def few_threads(elements: int) -> Iterator[None]:
-    """Inside this block, kernels of this thread run on one thread if runs read no more than a few elements.
+def few_threads(work: int = 0) -> Iterator[None]:
+    """Inside this block, kernels of this thread run on one thread, unless runs multiply much: then on all again.
 
     Law: other threads keep theirs. A thread that uses torch for the first time would keep `torch.set_num_threads(1)`.
 
     >>> import torch
-    >>> with few_threads(100):
+    >>> with few_threads():
     ...     torch.get_num_threads()
     1
     """
-    if elements > LARGE_ELEMENTS:
-        yield
-        return
-    with _pools().limit(limits=1, user_api="openmp"):
+    threads = _threads.get() or torch.get_num_threads()
+    limit = 1 if work <= THREADS_WORK else threads
+    with bound(_threads, threads), _pools().limit(limits=limit, user_api="openmp"):
         yield
 
+
+_threads: ContextVar[int] = ContextVar("threads", default=0)
+"""The threads that kernels had outside of all these blocks; 0 there."""
 
 _pools = functools.cache(ThreadpoolController)
 """The thread pools of the process, sought once: torch brings its own with it."""

@@ -11,7 +11,7 @@ from torch.export import Dim
 
 from shapeproof.export import check, export
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.explore.beside_eager.forms import Form, copied, forms_of, fresh_modules, parameters_copied_once
+from shapeproof.export.explore.beside_eager.forms import Form, copied, forms_of, fresh_modules, memory_shared
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.beside_eager.runner import Relation
 from shapeproof.export.shim.storages import is_copied_when_written
@@ -169,7 +169,7 @@ def test_copies_share_parameters_until_one_is_written_into(write):
     """However it is written: torch does not count these writes, or not all of them."""
     mod = torch.nn.Linear(3, 3)
     before = mod.weight.detach().clone()
-    with parameters_copied_once():
+    with memory_shared():
         one, other = copied(mod), copied(mod)
         again = copied(one)
         assert all(is_copied_when_written(each.weight) for each in (one, other, again))
@@ -181,7 +181,7 @@ def test_copies_share_parameters_until_one_is_written_into(write):
 
 def test_copies_have_what_was_written_into_the_model_since():
     mod = torch.nn.Linear(3, 3)
-    with parameters_copied_once(), torch.no_grad():
+    with memory_shared(), torch.no_grad():
         copied(mod)
         mod.weight.zero_()
         assert not copied(mod).weight.any()
@@ -190,7 +190,7 @@ def test_copies_have_what_was_written_into_the_model_since():
 def test_a_parameter_that_two_layers_have_is_one_in_the_copy():
     mod = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
     mod[1].weight = mod[0].weight
-    with parameters_copied_once():
+    with memory_shared():
         other = copied(mod)
         assert other[0].weight is other[1].weight
         assert other[0].weight is not mod[0].weight

@@ -6,6 +6,8 @@ import copy
 import importlib
 import inspect
 
+import numpy as np
+import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -115,25 +117,106 @@ def test_a_tensor_remembers_that_it_is_marked():
     assert x._dynamo_unbacked_bounds[0] == (1, 9)
 
 
+def _bytes(storage):
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _address(tensor):
+    return torch._C._data_address(tensor)
+
+
 def test_a_lazy_clone_shares_memory_until_one_is_written_into():
-    """forms.py relies on it. What reads copies nothing, or copies of a large model would cost what they did."""
+    """lending.py relies on it. What reads copies nothing, or copies of a large model would cost what they did."""
     own = torch.randn(4, 4)
     clone = torch._lazy_clone(own)
     torch.nn.functional.linear(torch.randn(2, 4), clone)
+    torch.nn.functional.embedding(torch.tensor([1, 2]), clone)
+    torch.nn.functional.layer_norm(torch.randn(2, 4), (4,), clone[0], clone[1])
+    torch.nn.functional.conv1d(torch.randn(1, 4, 3), clone[:, :, None])
     assert torch._C._is_cow_tensor(own)
     assert torch._C._is_cow_tensor(clone)
-    assert torch._C._data_address(own) == torch._C._data_address(clone[1:].t())
+    assert _address(own) == _address(clone[1:].t())
     clone.data.zero_()
     assert not torch._C._is_cow_tensor(clone)
-    assert torch._C._data_address(own) != torch._C._data_address(clone)
+    assert _address(own) != _address(clone)
     assert own.any()
 
 
+@pytest.mark.parametrize(
+    "touch", [torch.Tensor.data_ptr, torch.Tensor.numpy, torch.Tensor.__dlpack__, torch.Tensor.zero_]
+)
+def test_a_storage_that_is_lazily_cloned_moves_itself(touch):
+    """Why lending.py lets another storage own the memory: NumPy's array would stay behind, in memory that is freed."""
+    own = torch.ones(4)
+    view = own.numpy()
+    clone = torch._lazy_clone(own)
+    touch(own)
+    own.add_(1)
+    assert _address(own) != _address(clone)
+    assert view.tolist() == [1, 1, 1, 1]
+
+
+def test_the_last_of_lazy_clones_keeps_the_memory():
+    own = torch.ones(4)
+    where = own.data_ptr()
+    clone = torch._lazy_clone(own)
+    assert torch._C._is_cow_tensor(own)
+    del clone
+    assert own.add_(1).data_ptr() == where
+    assert not torch._C._is_cow_tensor(own)
+
+
+def test_storages_swap_their_memory():
+    """lending.py relies on it: an empty one takes memory over, and can be cloned lazily if the first could."""
+    own, owner = torch.arange(4), torch.UntypedStorage(0)
+    storage, where = own.untyped_storage(), own.data_ptr()
+    pointing = torch._C._construct_storage_from_data_pointer(where, storage.device, storage.nbytes())
+    with pytest.raises(RuntimeError):
+        torch._lazy_clone(_bytes(pointing))
+    storage._swap_data_ptr_(pointing)
+    owner._swap_data_ptr_(pointing)
+    clone = torch._lazy_clone(_bytes(owner))
+    assert (own.data_ptr(), _address(clone), owner.nbytes(), pointing.nbytes()) == (where, where, storage.nbytes(), 0)
+    assert not torch._C._is_cow_tensor(own)
+    del clone
+    owner._swap_data_ptr_(storage)
+    assert own.data_ptr() == where
+    assert own.tolist() == [0, 1, 2, 3]
+    assert own.resize_(64).numel() == 64
+
+
+def test_torch_clones_no_memory_lazily_that_is_not_its_own():
+    """lending.py copies it: of NumPy, of a file, shared with processes."""
+    own = (torch.from_numpy(np.ones(4)), torch.ones(4).share_memory_(), torch.from_dlpack(torch.ones(4)))
+    for each in own:
+        with pytest.raises(RuntimeError):
+            torch._lazy_clone(each)
+
+
+def test_a_storage_is_found_again_by_a_weak_reference():
+    """lending.py relies on it."""
+    own = torch.ones(4)
+    reference = StorageWeakRef(own.untyped_storage())
+    assert torch.UntypedStorage._new_with_weak_ptr(reference.cdata).data_ptr() == own.data_ptr()
+    del own
+    assert torch.UntypedStorage._new_with_weak_ptr(reference.cdata) is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_deep_copy_of_tensors_takes_the_copies_of_storages_from_its_memo():
+    """lending.py relies on it: quantized tensors and views too."""
+    own = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)
+    for each in (torch.arange(4)[1:], own):
+        storage = each.untyped_storage()
+        other = copy.deepcopy(each, {"torch": {storage._cdata: storage}})
+        assert other is not each
+        assert _address(other) == _address(each)
+
+
 def test_a_parameter_copies_its_data_and_whether_it_requires_gradients():
-    """forms.py relies on it: no gradient, no attribute, dense memory with strides in the same order."""
-    own = torch.nn.Parameter(torch.randn(4, 6)[:, ::2].t(), requires_grad=True)
+    """forms.py relies on it: no gradient, no attribute."""
+    own = torch.nn.Parameter(torch.randn(4), requires_grad=True)
     own.sum().backward()
     own.note = "not copied"
     other = copy.deepcopy(own)
     assert (other.grad, other.requires_grad, hasattr(other, "note")) == (None, True, False)
-    assert other.stride() == own.data.clone(memory_format=torch.preserve_format).stride()

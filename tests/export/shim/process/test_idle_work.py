@@ -10,8 +10,11 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.export import check
-from shapeproof.export.limits import LARGE_ELEMENTS
+from shapeproof.export import check, export
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.explore.beside_eager.forms import Form, forms_of
+from shapeproof.export.explore.beside_eager.replay import Eager
+from shapeproof.export.limits import THREADS_WORK
 from shapeproof.export.shim.process.idle_work import few_threads, only_new_garbage
 
 
@@ -76,15 +79,19 @@ def threads() -> int:
 
 def test_only_the_exporting_thread_is_limited() -> None:
     before = torch.get_num_threads(), threads()
-    with few_threads(1):
+    with few_threads():
         assert (torch.get_num_threads(), threads()) == (1, before[1])
     assert (torch.get_num_threads(), threads()) == before
 
 
-def test_a_large_model_keeps_its_threads() -> None:
+def test_a_run_that_multiplies_much_has_all_threads_again() -> None:
     before = torch.get_num_threads()
-    with few_threads(LARGE_ELEMENTS + 1):
-        assert torch.get_num_threads() == before
+    with few_threads():
+        with few_threads(THREADS_WORK + 1):
+            assert torch.get_num_threads() == before
+        with few_threads(THREADS_WORK):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 1
 
 
 class Noting(torch.nn.Module):
@@ -106,3 +113,30 @@ def test_replays_of_a_small_model_run_on_one_thread() -> None:
     before = torch.get_num_threads()
     report = check(Noting(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
     assert (report.status, Noting.seen, torch.get_num_threads()) == ("proved", {1}, before)
+
+
+def large() -> Noting:
+    Noting.seen.clear()
+    model = Noting()
+    model.register_buffer("table", torch.zeros(1).expand(2**27 + 1))
+    return model
+
+
+def test_a_large_model_has_one_thread_if_its_runs_are_small() -> None:
+    """The fault: above so many elements, all kernels of an export ran on all threads, which wait for each other."""
+    assert check(large(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("n", min=1, max=8)},)).status == "proved"
+    assert Noting.seen == {1}
+
+
+@pytest.mark.parametrize("work", [0, THREADS_WORK, THREADS_WORK + 1])
+def test_a_comparison_has_threads_by_the_work_of_its_program(work: int) -> None:
+    before, model = torch.get_num_threads(), large()
+    eager = Eager(model, declare(model, (torch.ones(4, 3),), None, {"x": {}}))
+    with few_threads():
+        assert eager.compare([Form(lambda: model.layer, work=lambda _: work)], {}).agrees
+    assert Noting.seen == {before if work > THREADS_WORK else 1}
+
+
+def test_a_form_knows_how_much_a_run_multiplies() -> None:
+    program = export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
+    assert [forms_of(program)[0].work({"n": size}) for size in (1, 5)] == [6, 30]
