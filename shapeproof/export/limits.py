@@ -17,8 +17,8 @@ TRIES = 8
 sought, relations of seen inputs; after so many traces a refuted branch of the model is not looked into."""
 
 RETRIES = 2
-"""How often a domain is explored again on torch's general path, or from another point without equal sizes by chance; how
-often a program is compared by dataflow in vain."""
+"""How often a domain is explored again on torch's general path, or from another point without equal sizes by chance,
+and how often a program is compared by dataflow in vain."""
 
 CHEAP_ELEMENTS = 2**20
 """The most elements of the inputs, and of the model, of a run that counts as cheap."""

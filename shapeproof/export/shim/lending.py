@@ -22,6 +22,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from shapeproof.export.shim.storages import (
+    bytes_of,
     copied_when_written,
     is_copied_when_written,
     same_memory,
@@ -59,8 +60,8 @@ class Lending:
         return {"torch": {key: self._copy(storage) for key, storage in storages.items()}}
 
     def _copy(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
-        is_copy = is_copied_when_written(_bytes(storage))
-        made = copied_when_written(_bytes(storage if is_copy else self._owner(storage))).untyped_storage()
+        is_copy = is_copied_when_written(bytes_of(storage))
+        made = copied_when_written(bytes_of(storage if is_copy else self._owner(storage))).untyped_storage()
         self._copies.append(StorageWeakRef(made))
         return made
 
@@ -85,7 +86,7 @@ class Lending:
                     left.data_ptr()
         finally:
             for storage, owner in self._owners.values():
-                if same_memory(_bytes(storage), _bytes(owner)):
+                if same_memory(bytes_of(storage), bytes_of(owner)):
                     _swap(storage, owner)
 
 
@@ -101,13 +102,13 @@ def lending() -> Iterator[Lending]:
 
 def _taken_over(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """Return the new owner of a storage's memory; of a copy, if torch cannot copy it when written, as a mapped file."""
-    address: int = torch._C._data_address(_bytes(storage))  # type: ignore[attr-defined]
+    address: int = torch._C._data_address(bytes_of(storage))  # type: ignore[attr-defined]
     rest: Any = torch._C._construct_storage_from_data_pointer(address, storage.device, storage.nbytes())
     owner = torch.UntypedStorage(0)
     _swap(storage, rest)
     _swap(owner, rest)
     try:
-        copied_when_written(_bytes(owner))
+        copied_when_written(bytes_of(owner))
     except RuntimeError:
         _swap(storage, owner)
         return storage.clone()
@@ -118,9 +119,5 @@ def _swap(one: torch.UntypedStorage, other: torch.UntypedStorage) -> None:
     one._swap_data_ptr_(other)  # type: ignore[attr-defined]
 
 
-def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-
-
 def _is_equal(one: torch.UntypedStorage, other: torch.UntypedStorage) -> bool:
-    return same_memory(_bytes(one), _bytes(other)) or torch.equal(_bytes(one), _bytes(other))
+    return same_memory(bytes_of(one), bytes_of(other)) or torch.equal(bytes_of(one), bytes_of(other))

@@ -38,7 +38,7 @@ def elements_held(module: torch.nn.Module) -> int:
     return sum(each.numel() for each in held if not torch.nn.parameter.is_lazy(each))
 
 
-def deep_copied(module: _ModuleT, known: Mapping[int, Any]) -> tuple[_ModuleT, dict[int, Any]]:
+def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, dict[Any, Any]]:
     """Return a deep copy and its memo, as `copy.deepcopy` does, of what it refuses to copy, too.
 
     A computed tensor is copied without its history: `torch.nn.utils.weight_norm` leaves one in its module, which each
@@ -54,9 +54,9 @@ def deep_copied(module: _ModuleT, known: Mapping[int, Any]) -> tuple[_ModuleT, d
     (True, False)
     """
     held = (value for each in module.modules() for value in vars(each).values())
-    kept = {**known, **{id(each): _copy_alone(each) for each in held if _is_computed(each)}}
+    kept: dict[Any, Any] = {**known, **{id(each): _copy_alone(each) for each in held if _is_computed(each)}}
     while True:
-        memo = dict(kept)
+        memo = {**kept, "torch": dict(kept.get("torch", {}))}
         try:
             return copy.deepcopy(module, memo), memo
         except Exception as error:

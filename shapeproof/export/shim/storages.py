@@ -53,6 +53,16 @@ def strided_tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from strided_tensors(each)
 
 
+def identity(storage: torch.UntypedStorage) -> int:
+    """Return the key under which the memo of `copy.deepcopy` holds the copy of a storage, in its entry "torch"."""
+    return int(storage._cdata)
+
+
+def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    """Return a tensor over all bytes of a storage."""
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
 def writes(tensor: torch.Tensor) -> int | None:
     """Return how often a tensor, or a view of it, was written into; None in inference mode, which counts no writes."""
     return None if tensor.is_inference() else tensor._version

@@ -49,8 +49,8 @@ class Dataflow:
 
     def shows_same(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> bool:
         """True if a program is shown to do what the model does on some inputs, in so many calls one after the other."""
-        same = form.module is not None and self._vain[form] < RETRIES
-        same = same and self._is_same(form, form.module, args, kwargs, calls)
+        module = form.module if self._vain[form] < RETRIES else None
+        same = module is not None and self._is_same(form, module, args, kwargs, calls)
         self._vain[form] += not same
         return same
 
@@ -101,7 +101,6 @@ class Dataflow:
         self, run: hollow.Run, call: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any
     ) -> Run | None:
         """Run a copy; None if the run gives up, or raises: with data, it may raise for another reason."""
-        run.drawn = 0  # each run begins with the same seed
         with self.running(run):
             done = run_apart(call, args, kwargs, known)
         return None if done.error is not None or run.unknown is not None else done

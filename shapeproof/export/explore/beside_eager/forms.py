@@ -164,10 +164,10 @@ def copied(module: _ModuleT) -> _ModuleT:
     return deep_copied(module, _memo(module))[0]
 
 
-def copied_state(program: torch.fx.GraphModule, known: Mapping[int, Any] | None = None) -> torch.fx.GraphModule:
+def copied_state(program: torch.fx.GraphModule, known: Mapping[Any, Any] | None = None) -> torch.fx.GraphModule:
     """Return a copy of a program that nobody changes: its state is copied, and its graphs are not.
 
-    `known`: the copies of tensors to take, by the ids of what they are copies of.
+    `known`: the memo that holds the copies of tensors to take.
     """
     parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
     memo = {**(_memo(program) if known is None else known), **{id(each.graph): each.graph for each in parts}}

@@ -25,13 +25,16 @@ from shapeproof.export.limits import CHEAP_ELEMENTS
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.process.modes import modes, precision
-from shapeproof.export.shim.storages import kind, storage_objects, storage_of
+from shapeproof.export.shim.storages import bytes_of, identity, kind, storage_objects, storage_of
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.shim.without_data import Fakes, empty_twin
 from shapeproof.export.trace.checks.failures import is_of_tracing, may_fail
 
 FEW_ELEMENTS = 64
 """A tensor of so few floats keeps them: a scale, or a bias, that a model may read."""
+
+_MOST_DRAWN = 2**14
+"""The most random numbers by which the generator is advanced for a call that is not run."""
 
 Lies = tuple[Any, ...]
 """How a tensor lies in its storage: sizes, strides, offset, dtype, device."""
@@ -87,7 +90,7 @@ class Numbers:
 
     known: dict[Hashable, int] = field(default_factory=dict)
     solid: dict[Solid | int, torch.Tensor] = field(default_factory=dict)
-    """Elements that were read, by their digest; by number those of a tensor that became hollow."""
+    """Elements that were read, by their digest; by number the bytes of storages that are given or became hollow."""
     laid: dict[Hashable, Any] = field(default_factory=dict)
     """The fake results of a call, by its operator, the layouts of its operands, and its constants."""
     fakes: Fakes = field(default_factory=Fakes)
@@ -130,28 +133,28 @@ class Run:
     """Why the run has given up. It stays so, should the model catch the error."""
     _contents: dict[Any, tuple[int, Lies | None]] = field(default_factory=dict)
     """By storage the number of its contents, and how the tensor lay that was computed into it."""
-    drawn: int = 0
-    """The number of the random numbers that were drawn since the generator was seeded."""
 
-    def emptied(self, tensors: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
-        """Return hollow twins of tensors that keep no elements, by the ids of the tensors.
+    def emptied(self, tensors: Iterable[torch.Tensor]) -> dict[Any, Any]:
+        """Return the memo with which `copy.deepcopy` gives hollow twins of tensors that keep no elements.
 
-        Tensors that share memory have twins that share memory.
+        Tensors that share memory have twins that share memory, wherever the model holds them.
         """
         given = list(tensors)
         hollow = {storage_of(each) for each in given if self._is_emptied(each)}
         memory: dict[Any, torch.UntypedStorage] = {}
-        twins = {}
+        twins: dict[Any, Any] = {"torch": {}}
         for each in given:
             storage = storage_of(each)
             if storage not in hollow:
                 continue
             if storage not in memory:
                 (own,) = storage_objects(each)
-                made = torch.empty(own.nbytes(), dtype=torch.uint8, device=each.device).untyped_storage()
-                memory[storage] = made
-                twin = empty_twin(each, made)
-                self._contents[storage_of(twin)] = self.numbers.of(("given", storage)), None
+                made = torch.empty(own.nbytes(), dtype=torch.uint8, device=each.device)
+                memory[storage] = twins["torch"][identity(own)] = made.untyped_storage()
+                number = self.numbers.of(("given", storage))
+                self._contents[storage_of(made)] = number, None
+                if each.device.type != "meta":
+                    self.numbers.solid[number] = bytes_of(own)
             twins[id(each)] = empty_twin(each, memory[storage])
         return twins
 
@@ -250,7 +253,7 @@ class Run:
             return
         if not is_plain(tensor) or storage is None:
             raise Unknown(f"a tensor of class {type(tensor).__name__}")
-        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+        whole = bytes_of(tensor.untyped_storage())
         number = self.numbers.of(("known", _digest(whole)))
         self.numbers.solid.setdefault(number, whole.clone())
         self._contents[storage] = number, None
@@ -262,9 +265,15 @@ class Run:
         devices = {each.device.type for each in _tensors((*args, *kwargs.values()))}
         if not devices <= {"cpu", "meta"} or kwargs.get("generator") is not None:
             raise Unknown("random numbers of another generator")
-        state = hashlib.blake2b(torch.default_generator.get_state().numpy().tobytes()).digest()
-        self.drawn = self.numbers.of(("drawn", self.drawn, state, func, _apart_from_contents(told)))
-        return self.drawn
+        state = hashlib.blake2b(torch.default_generator.get_state().numpy().tobytes()).hexdigest()
+        drawn = self.numbers.of(("drawn", state, func, _apart_from_contents(told), tuple(map(lying, _tensors(args)))))
+        self._draw(str(func), [tuple(each.shape) for each in _tensors(args)])
+        return drawn
+
+    def _draw(self, func: str, sizes: list[tuple[int, ...]]) -> None:
+        """Advance the generator, otherwise for another operator or other sizes: a model may set its state back."""
+        about = hashlib.blake2b(repr((func, sizes)).encode(), digest_size=4).digest()
+        torch.rand(1 + int.from_bytes(about, "big") % _MOST_DRAWN)
 
     def _results(
         self,

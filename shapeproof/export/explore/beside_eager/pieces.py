@@ -4,8 +4,8 @@ A piece is a tensor that only one of two runs computes, with the calls that comp
 have. Eager calls attention without a mask where a traced model passes a mask of zeros: two pieces of a call each.
 
 Law: contents of the program count as those of eager if pieces with the same operands gave, for random operands, results
-that are equal within the tolerance of a replay and that lie alike. What was compared once is known of all pieces that
-are the same up to the names of their operands: of the next layer.
+that are equal to the bit and that lie alike. What is given, as a weight is, has its own data there. What was compared
+once is known of all pieces that are the same up to the names of their operands: of the next layer.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ from shapeproof.export.explore.beside_eager.hollow import (
     lying,
     operands,
 )
-from shapeproof.export.explore.beside_eager.runner import unequal_leaf
 from shapeproof.export.limits import RUNS
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.trees import leaves
 
-SCALES = (1.0, 30.0)
-"""The scales of random operands."""
-
+FILLS: tuple[Callable[[int, torch.Generator], torch.Tensor], ...] = (
+    *(functools.partial(lambda scale, count, by: torch.randn(count, generator=by) * scale, scale)
+      for scale in (1.0, 1e-4, 30.0, 1e4)),
+    lambda count, _: torch.zeros(count),
+)  # fmt: skip
+"""Random operands of several scales, and zeros. Kernels of one operator treat infinities and NaN unlike."""
 
 _LARGEST = 2 * RUNS
 """The most contents that a piece reads and makes: two larger ones differ in more than a detail."""
@@ -86,6 +88,7 @@ class _Matching:
         """What only the second run computes, by its number."""
         self._both: set[int] = set()
         self._tries_left = RUNS
+        self._lies = {number: made.lies for number, (_, made) in self._mine.items()}
         self.names: dict[int, int] = {}
         for call in theirs.calls:
             self._match(call)
@@ -101,6 +104,7 @@ class _Matching:
             found: Made | None = here
             if here.number not in self._mine:
                 self._theirs[here.number] = again, here
+                self._lies[here.number] = here.lies
                 found = self._same_as(here)
             if found is not None:
                 self._both.add(found.number)
@@ -125,14 +129,14 @@ class _Matching:
             return None
 
     def _are_same(self, one: _Piece, other: _Piece) -> bool:
+        """True if two pieces give the same; those that read data which are given have no like in another layer."""
+        if one.given.keys() & self._numbers.solid.keys():
+            return one.agrees_with(other, self._numbers, self._lies)
         names = {number: index for index, number in enumerate(one.given)}
-        about = one.told(names), other.told(names)
+        about = one.told(names, self._lies), other.told(names, self._lies)
         if about not in self._known:
-            self._known[about] = one.agrees_with(other, self._numbers, self._layouts())
+            self._known[about] = one.agrees_with(other, self._numbers, self._lies)
         return self._known[about]
-
-    def _layouts(self) -> dict[int, Lies | None]:
-        return {number: made.lies for runs in (self._mine, self._theirs) for number, (_, made) in runs.items()}
 
 
 class _Piece:
@@ -165,32 +169,40 @@ class _Piece:
 
         visit(made.number)
 
-    def told(self, given: Mapping[int, int]) -> Hashable:
+    def told(self, given: Mapping[int, int], layouts: Mapping[int, Lies | None]) -> Hashable:
         """Describe the piece up to the names of its operands."""
         names: dict[int, Any] = dict(given)
         said = []
+
+        def tell(operand: Any) -> Any:
+            laid = replace(operand, lies=_layout(operand, layouts)) if isinstance(operand, Hollow) else operand
+            return _renamed(laid, names)
+
         for call in self._calls.values():
-            told = changed(call.told, functools.partial(_renamed, names=names))
-            said.append((call.func, told, call.around))
+            said.append((call.func, changed(call.told, tell), call.around))
             names |= {made.number: (len(said), made.part) for made in call.results}
         return (*said, self._made.part, self._made.lies)
 
     def agrees_with(self, other: _Piece, numbers: Numbers, layouts: Mapping[int, Lies | None]) -> bool:
-        """True if both give the same for random operands."""
+        """True if both give the same, to the bit, for random operands."""
         try:
-            for scale in SCALES:
-                given = dict(self._random(scale, numbers, layouts, other))
-                one, two = (piece.run(dict(given), numbers, layouts) for piece in (self, other))
-                if unequal_leaf(one, two) is not None:
+            for fill in FILLS:
+                given = dict(self._operands(fill, numbers, layouts, other))
+                one, two = (_bits(piece.run(dict(given), numbers, layouts)) for piece in (self, other))
+                if not torch.equal(one, two):
                     return False
         except Exception:  # noqa: BLE001 - what cannot be run is not known to be the same
             return False
         return True
 
-    def _random(
-        self, scale: float, numbers: Numbers, layouts: Mapping[int, Lies | None], other: _Piece
+    def _operands(
+        self,
+        fill: Callable[[int, torch.Generator], torch.Tensor],
+        numbers: Numbers,
+        layouts: Mapping[int, Lies | None],
+        other: _Piece,
     ) -> Iterator[tuple[int, torch.UntypedStorage]]:
-        """Yield random contents for each number that is given."""
+        """Yield contents for each number that is given: its own, if its data are known, else random ones."""
         generator = torch.Generator().manual_seed(len(self.given))
         read: dict[int, list[Lies]] = {}
         for call in (*self._calls.values(), *other._calls.values()):
@@ -199,13 +211,12 @@ class _Piece:
                     read.setdefault(each.contents, []).append(_layout(each, layouts))
         for number, ways in read.items():
             if number in numbers.solid:
-                yield number, numbers.solid[number].clone().untyped_storage()
+                yield number, numbers.solid[number].untyped_storage()
                 continue
             (dtype,) = {lies[3] for lies in ways}
             if not dtype.is_floating_point:
                 raise _Differs
-            count = max(map(_reach, ways))
-            yield number, (torch.randn(count, generator=generator) * scale).to(dtype).untyped_storage()
+            yield number, fill(max(map(_reach, ways)), generator).to(dtype).untyped_storage()
 
     def run(
         self, memory: dict[int, torch.UntypedStorage], numbers: Numbers, layouts: Mapping[int, Lies | None]
@@ -257,6 +268,12 @@ def _layout(operand: Hollow, layouts: Mapping[int, Lies | None]) -> Lies:
     if lies is None:
         raise _Differs
     return lies
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bits of a tensor; all NaN are one."""
+    tensor = torch.where(tensor.isnan(), torch.nan, tensor) if tensor.is_floating_point() else tensor
+    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
 def _reached(lies: Lies) -> tuple[Any, ...]:

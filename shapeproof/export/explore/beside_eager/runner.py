@@ -86,10 +86,11 @@ def run_apart(
     call: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    known: Mapping[int, Any] = MappingProxyType({}),
+    known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> Run:
     """Run a callable on a copy of the inputs; `known`: the copies to take, by the ids of what they are copies of."""
-    inputs = copy.deepcopy((args, kwargs), dict(known))
+    memo: dict[Any, Any] = {**known, "torch": dict(known.get("torch", {}))}
+    inputs = copy.deepcopy((args, kwargs), memo)
     given = leaves(inputs)
     before = {name: (each, writes(each), storage_of(each)) for name, each in _state(call).items()}
     result, error = outcome(call, *inputs)

@@ -29,6 +29,11 @@ def modes() -> tuple[Any, ...]:
     )
 
 
+def fills_memory() -> bool:
+    """True if torch fills uninitialized memory itself: with NaN, where algorithms are deterministic."""
+    return torch.are_deterministic_algorithms_enabled() and torch._C._get_deterministic_fill_uninitialized_memory()
+
+
 def precision() -> tuple[Any, ...]:
     """Return the settings of the process that affect how kernels multiply, up to rounding."""
     of = torch._C._get_fp32_precision_getter
