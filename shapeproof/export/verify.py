@@ -50,6 +50,7 @@ from shapeproof.export.report.remedies import Cause, causes, distinct, helps, of
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.modules import elements_held
 from shapeproof.export.shim.process.idle_work import compiled_code_forgotten, few_threads, only_new_garbage
+from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.source.errors import mistaken
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
@@ -103,7 +104,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     how = functools.partial(tracer.trace, in_place=in_place)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
-    seeds = torch.random.fork_rng(devices=())  # a model may seed
+    seeds = generators_restored()  # a model may seed
     apart = (found_once(mod), parameters_copied_once(), compiled_code_forgotten(), few_threads(_elements(task)), seeds)
     try:
         with contextlib.ExitStack() as stack:
@@ -133,7 +134,7 @@ def _of_error(error: Exception, task: _Task) -> Report:
     where = mistaken(error)
     if where is not None:
         raise InternalError(internal(error, where)) from error
-    raise UsageError(untraceable(error)) from error
+    raise UsageError(untraceable(error, in_eager=not task.eager.missing)) from error
 
 
 def _rejected(task: _Task) -> tuple[dict[str, int], Exception] | None:

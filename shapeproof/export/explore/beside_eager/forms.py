@@ -21,7 +21,7 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
-from shapeproof.export.shim.modules import deep_copied
+from shapeproof.export.shim.modules import deep_copied, fakes_copied
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.replaced import bound, replaced
 from shapeproof.export.shim.storages import copied_when_written, holds_floats, is_copied_when_written, writes
@@ -167,7 +167,8 @@ def copied_state(program: torch.fx.GraphModule, known: Mapping[int, Any] | None 
     `known`: the copies of tensors to take, by the ids of what they are copies of.
     """
     parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
-    memo = {**(_parameters(program) if known is None else known), **{id(each.graph): each.graph for each in parts}}
+    state = {**fakes_copied(program), **(_parameters(program) if known is None else known)}
+    memo = {**state, **{id(each.graph): each.graph for each in parts}}
     with quiet():
         return copy.deepcopy(program, memo)
 

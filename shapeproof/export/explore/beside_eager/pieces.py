@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.declare.materialize import floats
 from shapeproof.export.explore.beside_eager.hollow import (
     Call,
     Hollow,
@@ -191,7 +192,7 @@ class _Piece:
         self, scale: float, numbers: Numbers, layouts: Mapping[int, Lies | None], other: _Piece
     ) -> Iterator[tuple[int, torch.UntypedStorage]]:
         """Yield random contents for each number that is given."""
-        generator = torch.Generator().manual_seed(len(self.given))
+        generator = torch.Generator(device="cpu").manual_seed(len(self.given))
         read: dict[int, list[Lies]] = {}
         for call in (*self._calls.values(), *other._calls.values()):
             for each in operands(call.told):
@@ -205,7 +206,10 @@ class _Piece:
             if not dtype.is_floating_point:
                 raise _Differs
             count = max(map(_reach, ways))
-            yield number, (torch.randn(count, generator=generator) * scale).to(dtype).untyped_storage()
+            yield (
+                number,
+                (floats((count,), generator) * scale).to(dtype).untyped_storage(),
+            )
 
     def run(
         self, memory: dict[int, torch.UntypedStorage], numbers: Numbers, layouts: Mapping[int, Lies | None]
@@ -275,4 +279,4 @@ def _reach(lies: Lies) -> int:
 
 def _tensor(memory: torch.UntypedStorage, lies: Lies) -> torch.Tensor:
     sizes, strides, offset, dtype, *_ = lies
-    return torch.empty(0, dtype=dtype).set_(memory, offset, sizes, strides)
+    return torch.empty(0, dtype=dtype, device=memory.device).set_(memory, offset, sizes, strides)
