@@ -14,6 +14,7 @@ from shapeproof.export.forms.programs import Regions, VerifiedProgram, given_out
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.inputs.binding import read_collection
 from shapeproof.export.shim.modules import uncompiled
+from shapeproof.export.shim.process.modes import without_fake_mode
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.source.declared_at import Where, in_the_call
 from shapeproof.export.verify import verified
@@ -171,7 +172,7 @@ def check(  # noqa: PLR0913 - as above
         budget=budget,
         progress=progress,
     )
-    with one_thread:
+    with one_thread, without_fake_mode():
         return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where))
 
 

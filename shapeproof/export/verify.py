@@ -49,6 +49,7 @@ from shapeproof.export.report.rebound import lost, offering_return, rebinding_no
 from shapeproof.export.report.remedies import Cause, causes, distinct, helps, offering_split, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.idle_work import compiled_code_forgotten, few_threads, only_new_garbage
+from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.source.errors import mistaken
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
@@ -102,7 +103,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     how = functools.partial(tracer.trace, in_place=in_place)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
-    seeds = torch.random.fork_rng(devices=())  # a model may seed
+    seeds = generators_restored()  # a model may seed
     apart = (found_once(mod), memory_shared(), compiled_code_forgotten(), few_threads(), seeds)
     try:
         with contextlib.ExitStack() as stack:
@@ -132,7 +133,7 @@ def _of_error(error: Exception, task: _Task) -> Report:
     where = mistaken(error)
     if where is not None:
         raise InternalError(internal(error, where)) from error
-    raise UsageError(untraceable(error)) from error
+    raise UsageError(untraceable(error, in_eager=not task.eager.missing)) from error
 
 
 def _rejected(task: _Task) -> tuple[dict[str, int], Exception] | None:

@@ -32,6 +32,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.regions import split
+from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.trace import tracer
@@ -219,7 +220,7 @@ class _Counter:
             return found[-1]
 
         explorer = Explorer(replay.Eager(self._model, self._inputs), trace, lambda _: None, splitting=True)
-        with found_once(self._model), torch.random.fork_rng(devices=()):
+        with found_once(self._model), generators_restored():
             split(explorer, self._inputs.facts(), lambda *_: None)
         return found
 

@@ -41,6 +41,7 @@ from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
 from shapeproof.export.shim import trees
+from shapeproof.export.shim.modules import without_data
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.trees import graph_modules, map_tensors
@@ -144,6 +145,8 @@ class TakenApart:
     def _run_beside(self, apart: _Program, trial: Trial) -> None:
         look = torch.zeros_like if nodes.is_random(self._program.graph) else unchanged
         whole, made = (_Run(fresh_modules(each), look) for each in (self._program, apart))
+        if without_data(self._program.state_dict, self.inputs.args, self.inputs.kwargs):
+            return  # the report, which the decomposed program carries, says that nothing is compared by values
         form = Form(lambda: made, relaid=True)
         for step, point in self._otherwise(trial):
             sizes = values_text(dict(sorted(point.items())), self.inputs.user_names)

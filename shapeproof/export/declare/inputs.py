@@ -29,6 +29,7 @@ from shapeproof.export.declare.anchors import anchors, check_alike
 from shapeproof.export.declare.materialize import fill, like_example
 from shapeproof.export.shim.inputs import binding, dims
 from shapeproof.export.shim.inputs.dims import Hint, Mark, NamedDim
+from shapeproof.export.shim.storages import holds_data, with_plain_sizes
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -71,6 +72,8 @@ class Leaf:
     terms: tuple[Term, ...] = ()
     marks: tuple[Mark | None, ...] = ()
     """The mark of each dimension, if marks are in effect."""
+    device: torch.device | None = None
+    """Where a tensor without an example is made; None for torch's default device."""
 
     @property
     def is_tensor(self) -> bool:
@@ -177,7 +180,10 @@ class Inputs:
         values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
         if filled:
             self._identify(values)
-            if any(point.get(name) != size for name, size in (self.example or {"": 0}).items()):  # keep its data
+            known = all(holds_data(each) for each in values.values() if isinstance(each, torch.Tensor))
+            if known and any(
+                point.get(name) != size for name, size in (self.example or {"": 0}).items()
+            ):  # keep its data
                 for meet in self.demands:
                     meet(point, values)
         return binding.rebuild_inputs(self.args, self.kwargs, values)
@@ -208,7 +214,10 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     _check_kinds(mod, args, kwargs)
     kwargs = binding.in_order(mod, args, kwargs or {})
     others = binding.further_inputs(dynamic_shapes) if isinstance(dynamic_shapes, AdditionalInputs) else []
-    examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
+    named = binding.name_leaves(mod, args, kwargs)
+    own = {each.device for each in mod.parameters()}
+    home = own.pop() if len(own) == 1 else None
+    examples = [Leaf(source, name, with_plain_sizes(value), device=home) for source, name, value in named]
     check_alike(mod, examples, others)
     shapes = binding.read_shapes(mod, args, kwargs, dynamic_shapes)
     reader = _Reader(where, shapes.roots, by_marks=not shapes.tree)
@@ -316,7 +325,7 @@ class _Reader:
         layout = getattr(leaf.example, "layout", torch.strided)
         if layout is not torch.strided and not all(term.is_constant for term in terms):
             raise UsageError(f"`{leaf.name}` is a tensor of layout {layout}, whose sizes cannot be dynamic")
-        return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms), tuple(marked))
+        return replace(leaf, terms=tuple(terms), marks=tuple(marked))
 
     def _term(self, leaf: Leaf, index: int, size: int | None, entry: Any) -> Term:
         name = leaf.size_name(index)
@@ -475,6 +484,6 @@ def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: in
         return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
     sizes = [evaluate(term, point) for term in leaf.terms]
     if isinstance(leaf.example, TensorSpec):
-        tensor = torch.empty(sizes, dtype=leaf.example.dtype)
+        tensor = torch.empty(sizes, dtype=leaf.example.dtype, device=leaf.device)
         return fill(tensor, None, seed) if filled else tensor
     return like_example(leaf.example, sizes, filled=filled, seed=seed)

@@ -6,27 +6,32 @@ value.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from shapeproof.export.shim.storages import dense_strides, memory_order
+from shapeproof.export.shim.storages import dense_strides, empty, holds_data, memory_order
 
 
 def like_example(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, seed: int | None) -> torch.Tensor:
-    """Return a tensor of other sizes with values in the example's range; at the example's own sizes, return a copy."""
-    if list(sizes) == list(example.shape):
+    """Return a tensor of other sizes with values in the example's range; at the example's own sizes, return a copy.
+
+    Like an example without data, it has none.
+    """
+    known = holds_data(example)
+    if known and list(sizes) == list(example.shape):
         return _own_copy(example.detach()).requires_grad_(example.requires_grad)
     tensor = _empty_like_layout(example, sizes)
-    if filled:
+    if filled and known:
         tensor = _in_order(fill(tensor, example, seed), example)
     return tensor.requires_grad_(example.requires_grad)
 
 
 def is_ordered(example: Any) -> bool:
     """True if an example's integers are sorted along its last dimension, so that replacements should be, too."""
-    if not isinstance(example, torch.Tensor):  # a TensorSpec has no integers
+    if not isinstance(example, torch.Tensor) or not holds_data(example):  # nor has a TensorSpec integers
         return False
     whole = not (example.is_floating_point() or example.is_complex() or example.dtype == torch.bool)
     if not whole or example.layout != torch.strided or example.dim() == 0 or example.shape[-1] < 2:
@@ -62,14 +67,14 @@ def _own_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     """Return an uninitialised tensor of the given sizes in the example's memory format."""
-    strides = dense_strides(memory_order(example), sizes)
-    return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
+    return empty(list(sizes), dense_strides(memory_order(example), sizes), example)
 
 
 def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:
     """Fill the tensor with the example's values: drawn by the seed, or repeated if there is no seed.
 
-    Without an example, draw normal floats or integers 0 and 1. Truth values are drawn either way.
+    Without an example, draw normal floats or integers 0 and 1. Truth values are drawn either way. The generator is the
+    CPU's, so that every device gets the same numbers.
     """
     if seed is None and example is not None and example.numel():
         values = example.detach()
@@ -80,14 +85,23 @@ def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -
     if example is not None and example.numel() and tensor.dtype == torch.bool:
         return tensor.copy_(_mask(example.detach(), tensor.shape, generator))
     if example is not None and example.numel():
-        picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
+        picks = integers(example.numel(), (tensor.numel(),), generator).to(example.device)
         values = example.detach().reshape(-1)[picks].reshape(tensor.shape)
         if tensor.is_floating_point() and tensor.itemsize > 1:  # floats of eight bits know no arithmetic
-            values = values + torch.randn(tensor.shape, generator=generator).to(values.dtype) * 0.1
+            values = values + floats(tensor.shape, generator).to(values) * 0.1
         return tensor.copy_(values)
-    if tensor.is_floating_point():
-        return tensor.copy_(torch.randn(tensor.shape, generator=generator))
-    return tensor.copy_(torch.randint(2, tensor.shape, generator=generator))
+    draw = floats if tensor.is_floating_point() else functools.partial(integers, 2)
+    return tensor.copy_(draw(tensor.shape, generator))
+
+
+def floats(sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Draw normal numbers on the generator's device, whatever the default device is."""
+    return torch.randn(sizes, generator=generator, device=generator.device)
+
+
+def integers(high: int, sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Draw integers of at least 0 and less than `high` on the generator's device."""
+    return torch.randint(high, sizes, generator=generator, device=generator.device)
 
 
 def _mask(example: torch.Tensor, sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
@@ -96,7 +110,7 @@ def _mask(example: torch.Tensor, sizes: Sequence[int], generator: torch.Generato
     An example's mask often masks nothing. The drawn one masks some places, and nowhere a whole row, which attention
     does not define.
     """
-    drawn = torch.randint(2, list(sizes), generator=generator).bool()
+    drawn = integers(2, sizes, generator).bool().to(example.device)
     if drawn.dim() == 0 or drawn.numel() == 0:
         return drawn
     for value in (True, False):

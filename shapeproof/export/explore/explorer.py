@@ -169,6 +169,8 @@ class Explorer:
         found.disagreement = self.judge.disagreement(found.forms, found.start, calls=2)
         if found.disagreement is None or main.trial.branches_on_data:
             self._settle(main, found)
+        if self._eager.missing:
+            found.notes.append(NOT_COMPARED.format(self._eager.missing))
         if not self._eager.is_determined(found.forms[0], found.start):
             found.notes.append(UNDETERMINED)
         return found
@@ -410,6 +412,7 @@ def _factors(formula: Formula) -> list[Formula]:
     return []
 
 
+NOT_COMPARED = "not compared by values: the model holds no data ({})"
 UNDETERMINED = (
     "a result holds uninitialized memory, such as `torch.empty` gives: its elements are not determined in eager either"
 )

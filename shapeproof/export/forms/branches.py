@@ -85,7 +85,7 @@ class Branch:
                 for index, value in enumerate(results)
                 if isinstance(self.results[index], torch.Tensor)
             ]
-            return tuple(tensors or [torch.zeros(())])
+            return tuple(tensors or [torch.zeros((), device="cpu")])
         except Exception as error:
             text = f"{self.name} cannot be traced at the sizes of the others, where torch.cond reads it too"
             raise RuntimeError(f"{text}: {said_by(error)}") from error

@@ -119,7 +119,7 @@ def _wanted(program: ReportedProgram, inputs: Inputs) -> tuple[Wanted, list[Leaf
     }
     if not followed:
         raise UsageError("no result of the program depends on what requires gradients")
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator(device="cpu").manual_seed(0)
     sizes = _result_sizes(program)
     given = [
         Leaf(f"L[{TANGENTS!r}][{index}]", f"{TANGENTS}[{index}]", _like(each, generator), sizes[place])
@@ -155,7 +155,7 @@ def _result_sizes(program: ReportedProgram) -> list[tuple[Term, ...]]:
 
 
 def _like(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return torch.randn(result.shape, generator=generator, dtype=result.dtype).to(result.device)
+    return torch.randn(result.shape, generator=generator, dtype=result.dtype, device=generator.device).to(result.device)
 
 
 def _refuse_data(tangents: Sequence[Leaf], inputs: Inputs) -> None:

@@ -99,7 +99,7 @@ class Merging:
         program = self._either(dispatch, inputs)
         program.rely_on(each.contract for each in programs)
         notes = dict.fromkeys(note for region in self.done.regions for note in region.found.notes)
-        program.report = replace(program.report, notes=(*program.report.notes, *notes))
+        program.report = replace(program.report, notes=tuple(dict.fromkeys([*program.report.notes, *notes])))
         return program
 
     def _either(self, dispatch: Callable[..., _Dispatch], inputs: Inputs) -> ReportedProgram:

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.shim.storages import holds_data
+
 
 def same_constant(mine: Any, other: Any) -> bool:
     """True if two constants are the same; 0.0 differs from -0.0, because a division shows the sign.
@@ -34,16 +36,16 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the dense tensors that make up a sparse tensor."""
     if tensor.layout == torch.sparse_coo:
         parts = [getattr(tensor, name)() for name in ("_indices", "_values")]  # the public ones want it coalesced
-        return [*parts, torch.tensor(tensor.is_coalesced())]
+        return [*parts, torch.tensor(tensor.is_coalesced(), device="cpu")]
     by_row = tensor.layout in {torch.sparse_csr, torch.sparse_bsr}
     indices = [tensor.crow_indices(), tensor.col_indices()] if by_row else [tensor.ccol_indices(), tensor.row_indices()]
     return [*indices, tensor.values()]
 
 
 def _same_tensor(mine: torch.Tensor, other: torch.Tensor) -> bool:
-    if mine.dtype != other.dtype or mine.shape != other.shape or not torch.equal(mine, other):
+    if mine.dtype != other.dtype or mine.shape != other.shape or not all(map(holds_data, (mine, other))):
         return False
-    if not _lie_alike(mine, other):
+    if not torch.equal(mine, other) or not _lie_alike(mine, other):
         return False
     if mine.is_complex():
         mine, other = torch.view_as_real(mine.resolve_conj()), torch.view_as_real(other.resolve_conj())

@@ -18,6 +18,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ONE, Term, maximum
+from shapeproof.export.shim.process.modes import casts
 from shapeproof.export.shim.storages import kind, storages
 
 Size = int | torch.SymInt
@@ -134,7 +135,7 @@ def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term])
         return False
     (x,) = operands
     plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
-    return plain and not torch.is_autocast_enabled(x.device.type) and lies_in_some_order(x, read)
+    return plain and not casts(x.device.type) and lies_in_some_order(x, read)
 
 
 def lies_in_some_order(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:

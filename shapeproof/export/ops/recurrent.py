@@ -13,6 +13,7 @@ import torch
 
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.process.modes import casts
 
 
 def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]) -> tuple[torch.Tensor, ...] | None:
@@ -58,7 +59,7 @@ def _fits(
     tensors = [x, *hidden, *named["params"]]
     alike = all((t.dtype, t.device, t.layout) == (x.dtype, x.device, torch.strided) for t in tensors)
     ranks = [t.dim() for t in (x, *hidden)]
-    if not alike or torch.is_autocast_enabled(x.device.type) or ranks != [3] * (1 + kind[0]):
+    if not alike or casts(x.device.type) or ranks != [3] * (1 + kind[0]):
         return False
     directions, batch = _directions(named), x.shape[0 if named["batch_first"] else 1]
     out, cell = hidden[0].shape[2], hidden[-1].shape[2]

@@ -79,7 +79,7 @@ def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
     (tensor([ 0.0000,  0.2500, -0.5000, -0.2500]), tensor([ 0.,  1.,  2., -2., -1.]))
     """
     index = torch.arange(n, **_real(options))
-    places = torch.where(torch.arange(n) < (n + 1) // 2, index, index - n)
+    places = torch.where(torch.arange(n, device=index.device) < (n + 1) // 2, index, index - n)
     return torch.mul(places, 1.0 / (torch.sym_max(n, 1) * d))
 
 
@@ -92,7 +92,7 @@ def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
     count = torch.sym_max(n, 0) // 2 - torch.sym_max(-n, 0) // 2 + 1
     torch._check(count >= 0, lambda: "a tensor has no negative dimension")
     index = torch.arange(count, **_real(options))
-    of_none = torch.arange(count) < 1 - n * n  # 0 / 0
+    of_none = torch.arange(count, device=index.device) < 1 - n * n  # 0 / 0
     samples = torch.sym_max(n, 1) - 2 * torch.sym_max(torch.sym_min(-n, 1), 0)  # below 0 only -1 has a frequency
     return torch.where(of_none, torch.nan, index * (1.0 / (samples * d)))
 
@@ -113,7 +113,8 @@ def hamming_window(
     last = window_length if periodic else window_length - 1
     angles = torch.arange(last + 1, **_real(options)) * (2.0 * math.pi / torch.sym_max(last, 1))
     window = (angles.cos() * -beta + alpha)[:window_length]
-    return torch.where(torch.arange(window_length) < 2 - window_length, torch.ones_like(window), window)
+    places = torch.arange(window_length, device=window.device)
+    return torch.where(places < 2 - window_length, torch.ones_like(window), window)
 
 
 def hann_window(window_length: Any, periodic: bool = True, **options: Any) -> torch.Tensor:

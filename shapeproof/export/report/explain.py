@@ -94,6 +94,8 @@ def _seen_there(seen: runner.Replay) -> tuple[str, str]:
         return "fails at", f"replayed; eager raises {seen.text}"
     if not seen.agrees:
         return "fails at", f"replayed; {seen.sentence}"
+    if seen.relation is runner.Relation.NOT_RUN:
+        return "where", "not run"
     return "where", "the two agree there, but not where sizes are required to be the same"
 
 
@@ -174,12 +176,12 @@ _FIT = (
 )
 
 
-def untraceable(error: Exception) -> str:
-    """Say in one sentence why torch cannot trace code that eager runs, with the user's line."""
+def untraceable(error: Exception, *, in_eager: bool) -> str:
+    """Say in one sentence why torch cannot trace code, with the user's line, and whether eager was seen to run it."""
     unknown, unfit = _UNKNOWN_CONTAINER.search(str(error)), _UNFIT_INPUT.match(str(error))
     of_container = unknown and (_RETURNED_RANGE if unknown[1] == _RANGE else _REGISTER.format(unknown[1]))
     said = of_container or (unfit and _FIT.format(unfit[1])) or with_kind(error).rstrip(". ")
-    return f"torch cannot trace the model, which runs in eager: {said}{_at_users_line(error)}"
+    return f"torch cannot trace the model{', which runs in eager' * in_eager}: {said}{_at_users_line(error)}"
 
 
 def internal(error: Exception, where: SourceLocation) -> str:

@@ -19,11 +19,15 @@ from typing import Any, TypeVar
 
 import torch
 import torch._dynamo
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.func import functional_call
 
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
-from shapeproof.export.shim.trees import map_tensors
+from shapeproof.export.shim.replaced import replaced
+from shapeproof.export.shim.storages import holds_data
+from shapeproof.export.shim.trees import leaves, map_tensors
 
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
@@ -36,6 +40,23 @@ def elements_held(module: torch.nn.Module) -> int:
     """
     held = (*module.parameters(), *module.buffers())
     return sum(each.numel() for each in held if not torch.nn.parameter.is_lazy(each))
+
+
+def without_data(*holders: Any) -> str | None:
+    """Say in a few words why a module, or a tensor in nested values, has no data; None if all tensors have data.
+
+    >>> without_data(torch.nn.Linear(2, 3, device="meta"), []), without_data(torch.nn.Linear(2, 3), [torch.ones(2)])
+    ('device meta', None)
+    """
+    missing = (each for each in _tensors(*holders) if not holds_data(each))
+    return next(("fake tensors" if isinstance(each, FakeTensor) else f"device {each.device}" for each in missing), None)
+
+
+def _tensors(*holders: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in modules, those in attributes of their parts included, and in other nested values."""
+    for holder in holders:
+        values = map(vars, holder.modules()) if isinstance(holder, torch.nn.Module) else (holder,)
+        yield from (each for value in values for each in leaves(value) if isinstance(each, torch.Tensor))
 
 
 def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, dict[Any, Any]]:
@@ -54,7 +75,8 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
     (True, False)
     """
     held = (value for each in module.modules() for value in vars(each).values())
-    kept: dict[Any, Any] = {**known, **{id(each): _copy_alone(each) for each in held if _is_computed(each)}}
+    computed = {id(each): _copy_alone(each) for each in held if _is_computed(each)}
+    kept: dict[Any, Any] = {**fakes_copied(module), **known, **computed}
     while True:
         memo = {**kept, "torch": dict(kept.get("torch", {}))}
         try:
@@ -64,6 +86,23 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
             if id(part) in kept or isinstance(part, torch.nn.Module | None):
                 raise
             kept[id(part)] = _copy_alone(part) if _is_computed(part) else part
+
+
+def fakes_copied(module: torch.nn.Module) -> dict[int, Any]:
+    """Return copies of a module's fake tensors by their ids, as `copy.deepcopy` takes them; storages are shared.
+
+    No elements are there to be copied, and torch's own copy of a fake tensor reads its memory.
+    """
+    fakes = {id(each): each for each in _tensors(module) if isinstance(each, FakeTensor)}
+    return {key: _detached(each) for key, each in fakes.items()}
+
+
+def _detached(tensor: torch.Tensor) -> torch.Tensor:
+    alone = tensor.detach()
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    return (
+        torch.nn.Parameter(alone, tensor.requires_grad) if is_parameter else alone.requires_grad_(tensor.requires_grad)
+    )
 
 
 @contextlib.contextmanager
@@ -176,6 +215,27 @@ def _put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
         module.register_parameter(name, tensor)
     else:
         module.register_buffer(name, tensor)
+
+
+def error_on_fakes(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
+    """Return what a call raises on fake tensors like these, or None.
+
+    A module or inputs that are fake already keep their mode.
+
+    >>> error_on_fakes(torch.mm, (torch.ones(2, 3), torch.ones(3, 4)), {}) is None
+    True
+    >>> type(error_on_fakes(torch.mm, (torch.ones(2, 3), torch.ones(2, 4)), {})).__name__
+    'RuntimeError'
+    """
+    fakes = (each for each in _tensors(call, args, kwargs) if isinstance(each, FakeTensor))
+    mode = next((each.fake_mode for each in fakes), None) or FakeTensorMode()
+    given, named = map_tensors((args, dict(kwargs)), mode.from_tensor)
+    try:
+        with quiet(), transforms_ended(), replaced(mode, allow_non_fake_inputs=True), mode, enable_python_dispatcher():
+            call(*given, **named)
+    except Exception as error:  # noqa: BLE001 - whatever the call raises is the answer
+        return error
+    return None
 
 
 def error_on_meta(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:

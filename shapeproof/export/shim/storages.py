@@ -7,12 +7,15 @@ Torch finds out about each fake tensor what is known here, so these are made wit
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.multiprocessing.reductions import StorageWeakRef
+
+from shapeproof.constraints.errors import UsageError
 
 
 def storages(value: Any) -> list[StorageWeakRef]:
@@ -88,6 +91,38 @@ def same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     """
     starts = [(torch._C._data_address(each), each.storage_offset()) for each in (one, other)]  # type: ignore[attr-defined]
     return starts[0] == starts[1]
+
+
+def holds_data(tensor: torch.Tensor) -> bool:
+    """True if the elements of a tensor can be read: it is not fake, and not on the device `meta`.
+
+    >>> real = torch.ones(2)
+    >>> [holds_data(each) for each in (real, real.to("meta"), FakeTensorMode().from_tensor(real))]
+    [True, False, False]
+    """
+    return not (isinstance(tensor, FakeTensor) or tensor.is_meta)
+
+
+def empty(sizes: Sequence[int], strides: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """Return an uninitialised tensor on the device of another, and as fake as that one."""
+    with like.fake_mode if isinstance(like, FakeTensor) else contextlib.nullcontext():
+        return torch.empty_strided(sizes, strides, dtype=like.dtype, device=like.device)
+
+
+def with_plain_sizes(value: Any) -> Any:
+    """Return a fake tensor of plain sizes, its hints, in place of one of symbolic sizes; any other value as it is.
+
+    Raises:
+        UsageError: a size has no hint.
+    """
+    if not isinstance(value, FakeTensor) or all(isinstance(each, int) for each in (*value.shape, *value.stride())):
+        return value
+    sizes, strides = (
+        [each if isinstance(each, int) else each.node.hint for each in by] for by in (value.shape, value.stride())
+    )
+    if None in (*sizes, *strides):
+        raise UsageError(f"a fake input has sizes {list(value.shape)}, expected numbers or sizes of an example")
+    return empty(sizes, strides, value).requires_grad_(value.requires_grad)
 
 
 def kind(tensor: torch.Tensor) -> tuple[Any, ...]:

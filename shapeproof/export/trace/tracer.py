@@ -59,6 +59,7 @@ from shapeproof.export.shim.process.each_call import (
     while_the_model_runs,
 )
 from shapeproof.export.shim.process.idle_work import code_deferred, code_generated, quiet
+from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import fresh, is_wrapped, storages, view_of
@@ -177,7 +178,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
     code_generated(program.graph_module)
-    _refuse_computed(program)
+    _refuse_computed(program, mode)
     _share_constants(program, copied)
     make_serializable(program)
     name_squeezed(program)
@@ -219,10 +220,10 @@ def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -
     return (bool(storages(one)) and lies(one) == lies(other)) or env.numbering.of(one) == env.numbering.of(other)
 
 
-def _refuse_computed(program: torch.export.ExportedProgram) -> None:
-    """Refuse a program in which torch takes a computed tensor for a constant."""
+def _refuse_computed(program: torch.export.ExportedProgram, mode: FakeTensorMode) -> None:
+    """Refuse a program in which torch takes a tensor that the trace computed, in its mode, for a constant."""
     for name, value in program.constants.items():
-        if isinstance(value, FakeTensor) or is_wrapped(value):
+        if (isinstance(value, FakeTensor) and value.fake_mode is mode) or is_wrapped(value):
             what = "what the model does by torch.vmap or torch.func" if transforms(program.graph) else "the model"
             which = (
                 "a tensor that this makes of another" if transforms(program.graph) else f"`{name}`, which it computes,"
@@ -294,7 +295,7 @@ def _nothing_swallowed(mod: torch.nn.Module, inputs: Inputs, trial: Trial) -> It
         return
     args, kwargs = inputs.at(trial.point, filled=True)
     model = fresh_copy(mod)
-    apart = (contextlib.suppress(Exception), quiet(), transforms_ended(), torch.random.fork_rng(), kept_symbolic(model))
+    apart = (contextlib.suppress(Exception), quiet(), transforms_ended(), generators_restored(), kept_symbolic(model))
     with raised_by_the_user() as eager, contextlib.ExitStack() as stack:
         for each in apart:
             stack.enter_context(each)

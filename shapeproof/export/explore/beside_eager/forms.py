@@ -20,7 +20,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.graph.work import Work
 from shapeproof.export.shim.lending import Lending, lending
-from shapeproof.export.shim.modules import deep_copied
+from shapeproof.export.shim.modules import deep_copied, fakes_copied
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.replaced import bound, replaced
 from shapeproof.export.shim.storages import writes
@@ -170,7 +170,8 @@ def copied_state(program: torch.fx.GraphModule, known: Mapping[Any, Any] | None 
     `known`: the memo that holds the copies of tensors to take.
     """
     parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
-    memo = {**(_memo(program) if known is None else known), **{id(each.graph): each.graph for each in parts}}
+    state = {**fakes_copied(program), **(_memo(program) if known is None else known)}
+    memo = {**state, **{id(each.graph): each.graph for each in parts}}
     with quiet():
         made = copy.deepcopy(program, memo)
     lent = _lent.get()

@@ -273,7 +273,7 @@ class Run:
     def _draw(self, func: str, sizes: list[tuple[int, ...]]) -> None:
         """Advance the generator, otherwise for another operator or other sizes: a model may set its state back."""
         about = hashlib.blake2b(repr((func, sizes)).encode(), digest_size=4).digest()
-        torch.rand(1 + int.from_bytes(about, "big") % _MOST_DRAWN)
+        torch.rand(1 + int.from_bytes(about, "big") % _MOST_DRAWN, device="cpu")
 
     def _results(
         self,

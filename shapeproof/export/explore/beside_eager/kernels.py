@@ -65,7 +65,7 @@ def operator_faults(eager: replay.Eager, found: Exploration, domain: Facts) -> l
     run = Runs(program, inputs)
     raising: list[Point] = []
     passing: list[tuple[Point, list[str]]] = []
-    for point in kernel_points(inputs, found, domain, run.weight):
+    for point in () if eager.missing else kernel_points(inputs, found, domain, run.weight):
         seen = run.at(point)
         if isinstance(seen, Fault):
             smaller = ((run.at(each), each) for each in smaller_points(point, inputs, domain))

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.declare.materialize import floats
 from shapeproof.export.explore.beside_eager.hollow import (
     Call,
     Hollow,
@@ -35,12 +36,8 @@ from shapeproof.export.limits import RUNS
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.trees import leaves
 
-FILLS: tuple[Callable[[int, torch.Generator], torch.Tensor], ...] = (
-    *(functools.partial(lambda scale, count, by: torch.randn(count, generator=by) * scale, scale)
-      for scale in (1.0, 1e-4, 30.0, 1e4)),
-    lambda count, _: torch.zeros(count),
-)  # fmt: skip
-"""Random operands of several scales, and zeros. Kernels of one operator treat infinities and NaN unlike."""
+SCALES = (1.0, 1e-4, 30.0, 1e4, 0.0)
+"""The scales of random operands. They are finite: kernels of one operator treat infinities and NaN unlike."""
 
 _LARGEST = 2 * RUNS
 """The most contents that a piece reads and makes: two larger ones differ in more than a detail."""
@@ -186,8 +183,8 @@ class _Piece:
     def agrees_with(self, other: _Piece, numbers: Numbers, layouts: Mapping[int, Lies | None]) -> bool:
         """True if both give the same, to the bit, for random operands."""
         try:
-            for fill in FILLS:
-                given = dict(self._operands(fill, numbers, layouts, other))
+            for scale in SCALES:
+                given = dict(self._operands(scale, numbers, layouts, other))
                 one, two = (_bits(piece.run(dict(given), numbers, layouts)) for piece in (self, other))
                 if not torch.equal(one, two):
                     return False
@@ -196,14 +193,10 @@ class _Piece:
         return True
 
     def _operands(
-        self,
-        fill: Callable[[int, torch.Generator], torch.Tensor],
-        numbers: Numbers,
-        layouts: Mapping[int, Lies | None],
-        other: _Piece,
+        self, scale: float, numbers: Numbers, layouts: Mapping[int, Lies | None], other: _Piece
     ) -> Iterator[tuple[int, torch.UntypedStorage]]:
         """Yield contents for each number that is given: its own, if its data are known, else random ones."""
-        generator = torch.Generator().manual_seed(len(self.given))
+        generator = torch.Generator(device="cpu").manual_seed(len(self.given))
         read: dict[int, list[Lies]] = {}
         for call in (*self._calls.values(), *other._calls.values()):
             for each in operands(call.told):
@@ -216,7 +209,8 @@ class _Piece:
             (dtype,) = {lies[3] for lies in ways}
             if not dtype.is_floating_point:
                 raise _Differs
-            yield number, fill(max(map(_reach, ways)), generator).to(dtype).untyped_storage()
+            drawn = floats((max(map(_reach, ways)),), generator) * scale
+            yield number, drawn.to(dtype).untyped_storage()
 
     def run(
         self, memory: dict[int, torch.UntypedStorage], numbers: Numbers, layouts: Mapping[int, Lies | None]
@@ -292,4 +286,4 @@ def _reach(lies: Lies) -> int:
 
 def _tensor(memory: torch.UntypedStorage, lies: Lies) -> torch.Tensor:
     sizes, strides, offset, dtype, *_ = lies
-    return torch.empty(0, dtype=dtype).set_(memory, offset, sizes, strides)
+    return torch.empty(0, dtype=dtype, device=memory.device).set_(memory, offset, sizes, strides)

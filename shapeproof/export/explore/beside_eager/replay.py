@@ -31,7 +31,7 @@ from shapeproof.export.explore.beside_eager.runner import (
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_ELEMENTS
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.modules import elements_held, error_on_meta
+from shapeproof.export.shim.modules import elements_held, error_on_fakes, error_on_meta, without_data
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.idle_work import few_threads
 from shapeproof.export.shim.process.modes import fills_memory
@@ -86,9 +86,14 @@ class Eager:
     rejected: dict[Any, Rejection | None] = field(default_factory=dict, repr=False, compare=False)
     """What the model raised so far on tensors without data, by the point."""
 
+    missing: str | None = field(init=False)
+    """Why the model, or an input, has no data, in a few words: nothing is compared by values then."""
     without_data: set[Any] = field(default_factory=set, repr=False, compare=False)
     """The points at which a large model was compared by dataflow; `with_data`: those at which that did not tell."""
     with_data: set[Any] = field(default_factory=set, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing", without_data(self.mod, self.inputs.args, self.inputs.kwargs))
 
     @property
     def dataflow(self) -> Dataflow:
@@ -119,8 +124,11 @@ class Eager:
         return self.failed[key]
 
     def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
-        """Return what eager raises on given inputs, or None."""
-        return outcome(copied(self.mod), args, kwargs)[1]
+        """Return what eager raises on given inputs, or None; without data, only what their sizes make it raise."""
+        if not self.missing:
+            return outcome(copied(self.mod), args, kwargs)[1]
+        error = error_on_fakes(copied(self.mod), args, kwargs)
+        return error if raised_by_sizes(error) else None
 
     def rejection(self, point: Mapping[str, int]) -> Rejection | None:
         """Return what the model raises at a point on tensors without data, where its sizes are the reason; or None."""
@@ -136,6 +144,9 @@ class Eager:
         device is not, since the other was eager's.
         """
         args, kwargs = self.inputs.at(point, filled=False)
+        if self.missing:
+            error = self.error_on(args, kwargs)
+            return None if error is None else Rejection(type(error), raised_by_user(error))
         if self.is_quick(point):
             on_meta = error_on_meta(copied(self.mod), args, kwargs)
             if on_meta is None:
@@ -166,7 +177,7 @@ class Eager:
         Of a large model, dataflow tells. Where two calls are asked for, one is run with data, too: a model may ask what
         no run without data answers as eager does, as how a kernel lays out its result.
         """
-        if self._too_large(point):
+        if self.missing or self._too_large(point):
             return Replay(Relation.NOT_RUN)
         key = (*programs, *self.inputs.demands, *sorted(point.items()))
         made, result = self.made.get(key, (0, None))
@@ -204,7 +215,7 @@ class Eager:
 
     def is_determined(self, form: Form, point: Mapping[str, int]) -> bool:
         """True if what a program gives at a point does not depend on what uninitialized memory happens to hold."""
-        if self._too_large(point) or not any(map(_is_uninitialized, _called(form.module))):
+        if self.missing or self._too_large(point) or not any(map(_is_uninitialized, _called(form.module))):
             return True
         inputs, runs = self.inputs.at(point, filled=True), []
         for numbers in (1, 2):

@@ -19,6 +19,7 @@ import torch
 from shapeproof.export.explore.beside_eager.forms import Form
 from shapeproof.export.explore.beside_eager.laid_out import has_elements, laid_otherwise
 from shapeproof.export.shim.inputs.containers import held
+from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import storage_of, writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors, sizes_as_tuples
@@ -37,7 +38,7 @@ class Relation(Enum):
     EAGER_RAISES = "eager raises, the program does not"
     PROGRAM_RAISES = "the program raises, eager does not"
     DIFFERENT = "results differ"
-    NOT_RUN = "the inputs are too large to be made"
+    NOT_RUN = "the inputs have no data, or are too large to be made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Replay:
 
     @property
     def agrees(self) -> bool:
-        """True if the program did what eager did, up to inputs that are too large to run."""
+        """True if the program did what eager did, up to inputs that were not run."""
         return self.relation in {Relation.SAME, Relation.BOTH_RAISE, Relation.NOT_RUN}
 
     @property
@@ -175,7 +176,7 @@ def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     """Return the result of a call, or its error; every run uses the same random numbers."""
     try:
         # torch.fx prints the graph's line that raised; a graph that raises inside torch.vmap leaves vmap active
-        with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
+        with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), generators_restored():
             _seed()
             return call(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer

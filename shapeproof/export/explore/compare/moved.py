@@ -67,7 +67,7 @@ class Moved:
             value = program.state_dict.get(spec.target, program.constants.get(spec.target))
             if isinstance(value, torch.Tensor):
                 if value.numel() <= CHEAP_ELEMENTS and _is_plain(value):
-                    found[spec.arg.name] = torch.arange(begin, begin + value.numel()).reshape(value.shape)
+                    found[spec.arg.name] = torch.arange(begin, begin + value.numel(), device="cpu").reshape(value.shape)
                 begin += value.numel()
         return found
 

@@ -161,7 +161,7 @@ def _can_hold(dtype: torch.dtype, value: int) -> bool:
     if dtype is torch.bool:
         return value in (0, 1)
     if dtype.is_floating_point:
-        return int(torch.tensor(value, dtype=dtype)) == value
+        return int(torch.tensor(value, dtype=dtype, device="cpu")) == value
     return torch.iinfo(dtype).min <= value <= torch.iinfo(dtype).max
 
 

@@ -21,6 +21,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.materialize import integers
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import fresh_modules
 from shapeproof.export.explore.beside_eager.kernels import Known, Walk
@@ -61,7 +62,7 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
         for each in trial.learned.checks
         if not each.inside
     ]
-    if not by_node and not checks:
+    if eager.missing or not (by_node or checks):
         return ()
     fresh, seen = fresh_modules(program), dict[Formula, SharedFailure]()
     for args, kwargs in _made_up(eager.inputs, found.start):
@@ -104,7 +105,7 @@ def _filled(value: float, tensor: torch.Tensor) -> torch.Tensor:
 
 def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
     """Randomize the signs of floats, and bools; integers stay, since they may be indices."""
-    sign = torch.randint(2, tensor.shape, generator=generator).to(tensor.device)
+    sign = integers(2, tensor.shape, generator).to(tensor.device)
     if tensor.is_floating_point():
         return torch.where(sign == 1, tensor, -tensor)
     return sign == 1 if tensor.dtype == torch.bool else tensor

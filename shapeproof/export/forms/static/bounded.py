@@ -20,6 +20,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import Term, name_of
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.declare.materialize import floats, integers
 from shapeproof.export.explore.beside_eager import runner
 from shapeproof.export.explore.beside_eager.corners import DATA
 from shapeproof.export.explore.beside_eager.forms import module_of
@@ -37,6 +38,7 @@ from shapeproof.export.ops.table import known_of
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.guarding import assert_all
+from shapeproof.export.shim.modules import without_data
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, map_tensors
@@ -105,8 +107,12 @@ def _refuse(program: ReportedProgram) -> None:
     writes = writes_said(program.graph)
     if writes is not None:
         raise UsageError(f"a program that {writes} cannot be bounded")
-    if not program.taken_apart.inputs.anchors:
+    inputs = program.taken_apart.inputs
+    if not inputs.anchors:
         raise UsageError("a program without example inputs cannot be bounded")
+    missing = without_data(program.state_dict, program.constants, inputs.args, inputs.kwargs)
+    if missing:
+        raise UsageError(f"a program without data ({missing}) cannot be bounded: its rows beyond a count are compared")
 
 
 def _trials(example: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
@@ -114,18 +120,18 @@ def _trials(example: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
     for fill in DATA:
         yield map_tensors(example, fill)
     for seed, change in enumerate((_some, _some, _drawn, _drawn), 2):
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(device="cpu").manual_seed(seed)
         yield map_tensors(example, functools.partial(change, generator))
 
 
 def _some(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    return tensor * torch.randint(2, tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
+    return tensor * integers(2, tensor.shape, generator).to(tensor)
 
 
 def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_floating_point():
-        return torch.randn(tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
-    return torch.randint(3, tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
+        return floats(tensor.shape, generator).to(tensor)
+    return integers(3, tensor.shape, generator).to(tensor)
 
 
 class _Static(torch.nn.Module):

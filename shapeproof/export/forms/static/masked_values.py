@@ -74,7 +74,7 @@ def _variance(given: Given) -> Tensor:
     squares = Operand((value.value - mean_of(value, dims, keepdim=True)).square(), operand.dims)
     correction = given["correction"] if given["unbiased"] is None else int(given["unbiased"])
     freedom = number_of(operand, dims) - (1 if correction is None else correction)
-    return filled(squares, 0).sum(dims, keepdim) / torch.as_tensor(freedom).clamp(min=0)
+    return filled(squares, 0).sum(dims, keepdim) / torch.as_tensor(freedom, device=operand.value.device).clamp(min=0)
 
 
 def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:

@@ -46,7 +46,7 @@ def attention_as_in_eager() -> Iterator[None]:
         NotImplementedError: a TransformerEncoder that would pack its batch in eager.
     """
     asked, enabled = torch.overrides.has_torch_function, torch.backends.mha.get_fastpath_enabled
-    users_mode = asked((torch.empty(0),))
+    users_mode = asked((torch.empty(0, device="cpu"),))
 
     def answered(args: Any) -> bool:
         if sys._getframe(1).f_code is not _ATTENTION:

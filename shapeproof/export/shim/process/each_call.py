@@ -79,7 +79,11 @@ def record_whole(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> tor
 
 
 def _as_data(value: Any) -> Any:
-    return torch.scalar_tensor(value, dtype=torch.int64).item() if type(value) in {int, torch.SymInt} else value
+    return (
+        torch.scalar_tensor(value, dtype=torch.int64, device="cpu").item()
+        if type(value) in {int, torch.SymInt}
+        else value
+    )
 
 
 class in_place_of_each_call(TorchDispatchMode):  # noqa: N801 - used as a function

@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 _SEED = 7_046_029_254_386_353_131
 """The seed of a trace's first random operator; no model is thought to set it, nor one of those after it."""
+without_fake_mode = unset_fake_temporarily
+"""A block in which no fake mode of the user's is active; it would make every tensor fake, those of an export, too."""
+
 _OURS = ("torch.", "shapeproof.")
 """The packages whose dispatch modes trace; others are the model's."""
+
+
+def generators_restored() -> AbstractContextManager[None]:
+    """Inside this block, random numbers may be drawn on any device; those after it are as if there had been none."""
+    devices = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+    return torch.random.fork_rng(devices=range(devices))
 
 
 def modes() -> tuple[Any, ...]:
@@ -32,6 +43,16 @@ def modes() -> tuple[Any, ...]:
 def fills_memory() -> bool:
     """True if torch fills uninitialized memory itself: with NaN, where algorithms are deterministic."""
     return torch.are_deterministic_algorithms_enabled() and torch._C._get_deterministic_fill_uninitialized_memory()
+
+
+def casts(kind: str) -> bool:
+    """True if autocast is on for a kind of device; torch raises where a kind has none, as `meta`.
+
+    >>> with torch.autocast("cpu"):
+    ...     casts("cpu"), casts("meta")
+    (True, False)
+    """
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def precision() -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ from shapeproof.export.ops.layouts import keeps_layout, sharing
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.each_call import unrecorded
-from shapeproof.export.shim.process.modes import Switches, modes
+from shapeproof.export.shim.process.modes import Switches, casts, modes
 from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_all, map_tensors
 from shapeproof.export.trace.calls import settle
@@ -261,8 +261,7 @@ def _is_its_operand(env: ProofShapeEnv, func: Any, args: Any, kwargs: Any) -> bo
 
 def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
     """Return the ambient modes, which select an operator's decomposition and affect its result."""
-    kinds = sorted(filter(torch.amp.is_autocast_available, {tensor.device.type for tensor in operands}))
-    casting = [torch.get_autocast_dtype(kind) for kind in kinds if torch.is_autocast_enabled(kind)]
+    casting = map(torch.get_autocast_dtype, sorted(filter(casts, {tensor.device.type for tensor in operands})))
     backends = torch.backends
     return torch.is_grad_enabled(), *casting, backends.mkldnn.enabled, backends.cudnn.enabled, *modes()
 
@@ -392,7 +391,7 @@ class _Call:
         Kernels treat a tensor of one element differently: `fill_` converts without a check.
         """
         if isinstance(value, torch.Tensor):
-            return torch.zeros([self._few(size) for size in value.shape], dtype=value.dtype)
+            return torch.zeros([self._few(size) for size in value.shape], dtype=value.dtype, device="cpu")
         return _PLAIN.get(type(value), value)
 
     def _few(self, size: int | torch.SymInt) -> int:
