@@ -48,12 +48,11 @@ def in_the_file_of(made_by: object) -> Where:
 
 
 def _in(file: str, line: int) -> Where:
-    loaded = functools.cache(_users_files)  # one look at the loaded modules serves every declaration of the call
-    return nowhere if file.startswith(("<", *_INSTALLED)) else functools.partial(_where, loaded, file=file, line=line)
+    return nowhere if file.startswith(("<", *_INSTALLED)) else functools.partial(_where, file=file, line=line)
 
 
-def _where(loaded: Callable[[], set[str]], name: str, *, file: str, line: int) -> SourceLocation:
-    others = loaded() if file.endswith(".py") and name.isidentifier() else ()
+def _where(name: str, *, file: str, line: int) -> SourceLocation:
+    others = _users_files() if file.endswith(".py") and name.isidentifier() else ()
     found = _places(name, [file]) or _places(
         name, (each for each in others if name in "".join(linecache.getlines(each)))
     )

@@ -6,10 +6,9 @@ Law: every point is evaluated before it is returned: all facts and the formula h
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
+from shapeproof.constraints.formulas import FALSE, TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
@@ -17,7 +16,7 @@ from shapeproof.constraints.work import current_meter
 from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.sampled.points import Point, doubles, moved, named, public
+from shapeproof.solver.sampled.points import Point, doubles, public
 
 _SMALL, _LARGE = 5, 200
 """Sizes to trace at, and to run eager with."""
@@ -240,108 +239,34 @@ def _is_of_a_double(measure: Term, point: Point) -> bool:
 def generic(facts: Facts, names: Sequence[str]) -> Point | Undecided | None:
     """Return a generic point to trace at: small values, not 0 or 1, pairwise distinct.
 
-    These are wishes; as many as the facts allow are granted. Values are chosen one by one and checked by evaluation.
-    The solver is asked only about sizes for which that fails, so n sizes cost at most 3*n questions.
+    These are wishes; as many as the facts allow are granted, in that order.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
-    {'b': 11, 'h': 32}
+    {'b': 5, 'h': 32}
     """
-    found = None if facts.contradictory else find(TRUE, facts)
-    if not isinstance(found, dict):
-        return found
-    sizes, here = _distinct_sizes(names, facts), facts.aside()
-    point = min(facts.points(names) or [dict.fromkeys(names, 0) | found], key=lambda point: _accidents(sizes, point))
+    point = None if facts.contradictory else find(TRUE, facts)  # no unsat core is needed
+    if not isinstance(point, dict):
+        return point
+    here = facts.fork()
+    every: Formula = FALSE
     with until_spent(facts.budget.for_a_task):
-        point = _without_accidents(point, sizes, here)
-        for name in sizes if any(_accidents(sizes, point)) else ():
-            for wish in _wishes(name, point, sizes, here):
-                point = min(point, _granted(wish, point, sizes, here), key=lambda point: _accidents(sizes, point))
-    point = _away_from_bounds(point, names, sizes, facts)
-    return public(point) if here.add_point(point, point) else found
+        every, *wishes = _wishes(names, here)
+        together = grant(every, here) if wishes else None
+        if together is not None:  # every point that is left grants each wish
+            point, wishes = together, wishes[:1]
+        for wish in wishes:
+            point = grant(wish, here) or point
+    return _away_from_bounds(point, names, every, facts)
 
 
-def _distinct_sizes(names: Sequence[str], facts: Facts) -> list[str]:
-    """Return the first of each class of sizes that are known to be equal, without sizes that have a single value."""
-    known = {facts.reduce(symbol(name)): name for name in reversed(names)}
-    return [name for value, name in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
-
-
-def _accidents(sizes: Sequence[str], point: Point) -> list[int]:
-    """Return for each size whether it is 0 or 1, how many sizes before it are equal, and whether it is small or large.
-
-    Law: of two points, that with the lesser list is the more generic, so that a wish about an earlier size counts more.
-    """
-    values = [point[name] for name in sizes]
-    before, equal = Counter[int](), []
-    for value in values:
-        equal.append(before[value])
-        before[value] += 1
-    return [*(value in {0, 1} for value in values), *equal, *(not _SMALL <= value <= _LARGE for value in values)]
-
-
-def _accident(value: int, taken: Counter[int]) -> tuple[bool, int, bool]:
-    """Return what is accidental about one value beside those that are taken by other sizes."""
-    return value in {0, 1}, taken[value], not _SMALL <= value <= _LARGE
-
-
-def _without_accidents(point: Point, sizes: Sequence[str], facts: Facts) -> Point:
-    """Return the point with each size moved away from those before it, then from all others, while all facts hold."""
-    for count, name in [*enumerate(sizes), *((len(sizes), name) for name in sizes)]:
-        taken, least = Counter(point[each] for each in sizes[:count] if each != name), _accidents(sizes, point)
-        for near, changed in _moves(name, point, facts) if any(_accident(point[name], taken)) else ():
-            better = _accident(near[name], taken) < _accident(point[name], taken)
-            if better and _accidents(sizes, near) < least and facts.add_point(near, changed):
-                point, least = near, _accidents(sizes, near)
-                if not any(_accident(near[name], taken)):
-                    break
-    return point
-
-
-def _moves(name: str, point: Point, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
-    """Yield the points with another value of a symbol that decides about the size, and the names that may change."""
-    solved = facts.known.solved.get(name)
-    for free in [name] if solved is None else sorted(solved.symbols):
-        bounds = facts.known.range_of(free)
-        low = max(bounds.lower or 0, 0)
-        most = max(low, _LARGE) + len(point)
-        for value in range(low, 1 + (most if bounds.upper is None else min(bounds.upper, most))):
-            if (near := moved(facts.known, point, free, value)) is not None:
-                yield near
-
-
-def _wishes(name: str, point: Point, sizes: Sequence[str], facts: Facts) -> Iterator[Formula]:
-    """Yield what the solver is to try for a size with an accident, the most first.
-
-    Without a fact that relates the size to others, a wish is left out that no value in its range fulfils.
-    """
-    taken, size, within = Counter(point[each] for each in sizes if each != name), symbol(name), facts.range_of(name)
-    low = max(within.lower or 0, 0)
-    most = max(low, _LARGE) + len(sizes)
-    values = range(low, 1 + (most if within.upper is None else min(within.upper, most)))
-    related = any(name in fact.symbols and len(fact.symbols) > 1 for fact in facts.formulas)
-    for count in (3, 2, 1):
-        possible = related or any(not any(_accident(value, taken)[:count]) for value in values)
-        if possible and any(_accident(point[name], taken)[:count]):
-            apart = conjunction(*(ne(size, symbol(other)) for other in sizes if other != name))
-            parts = conjunction(ne(size, 0), ne(size, 1)), apart, conjunction(ge(size, _SMALL), le(size, _LARGE))
-            yield conjunction(*parts[:count])
-
-
-def _granted(wish: Formula, point: Point, sizes: Sequence[str], facts: Facts) -> Point:
-    """Return a point at which the facts and the wish hold, without accidents of other sizes; without one, the point."""
-    found = find(wish, facts)
-    whole = named(facts.known, {**point, **found}) if isinstance(found, dict) else None
-    return point if whole is None or not facts.add_point(whole) else _without_accidents(whole, sizes, facts)
-
-
-def _away_from_bounds(point: Point, names: Sequence[str], sizes: Sequence[str], facts: Facts) -> Point:
+def _away_from_bounds(point: Point, names: Sequence[str], wish: Formula, facts: Facts) -> Point:
     """Return the point with each size half a lower bound away from it: a bound is often a size of the model's own."""
     lows = {name: facts.range_of(name).lower or 0 for name in names if name in point}
     near = {name: low for name, low in lows.items() if low > _SMALL and point[name] < low + low // 2}
-    further = {**point, **{name: point[name] + low // 2 for name, low in near.items()}}
-    return further if near and not any(_accidents(sizes, further)) and facts.contains(further) else point
+    moved = {**point, **{name: point[name] + low // 2 for name, low in near.items()}}
+    return moved if near and holds_at(wish, moved) and facts.contains(moved) else point
 
 
 def grant(wish: Formula, facts: Facts) -> Point | None:
@@ -358,3 +283,19 @@ def grant(wish: Formula, facts: Facts) -> Point | None:
         return None
     facts.learn(wish)
     return found
+
+
+def _wishes(names: Sequence[str], facts: Facts) -> Iterator[Formula]:
+    """All wishes at once, which usually succeeds; then one by one, the most important first.
+
+    Of sizes that are known to be equal, one represents all; a size with a single value gets no wish.
+    """
+    known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
+    sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
+    small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
+    away = [conjunction(ne(size, 0), ne(size, 1)) for size in sizes]
+    apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
+    yield conjunction(*small, *away, *apart)
+    yield from away
+    yield from apart
+    yield from small
