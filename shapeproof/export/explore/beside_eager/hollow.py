@@ -229,7 +229,8 @@ class Run:
         for each in written:
             self._make_hollow(each)
         told = tuple((name, self._told(value)) for name, value in sorted(schemas.by_name(func, args, kwargs).items()))
-        call = Call(func, told, ((modes(), precision()), self._random(func, told, args, kwargs)), [])
+        shared = _shared(list(_tensors((*args, *kwargs.values())))) if written else ()
+        call = Call(func, told, ((modes(), precision(), shared), self._random(func, told, args, kwargs)), [])
         number = call.number(self.numbers)
         result = self._results(func, args, kwargs, written, _apart_from_contents(told))
         for index, each in enumerate(_tensors((result,))):
@@ -318,6 +319,12 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield each
         elif isinstance(each, list | tuple):
             yield from _tensors(each)
+
+
+def _shared(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """Return for each tensor the place of the first one in the same memory, which a write may reach."""
+    storages = list(map(storage_of, tensors))
+    return tuple(map(storages.index, storages))
 
 
 def lying(tensor: torch.Tensor) -> Lies:
