@@ -169,11 +169,13 @@ def copied_state(program: torch.fx.GraphModule, known: Mapping[Any, Any] | None 
 
     `known`: the memo that holds the copies of tensors to take.
     """
-    parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
+    parts = [each for each in program.modules() if isinstance(each, torch.fx.GraphModule)]
     state = {**fakes_copied(program), **(_memo(program) if known is None else known)}
     memo = {**state, **{id(each.graph): each.graph for each in parts}}
     with quiet():
         made = copy.deepcopy(program, memo)
+    for each in parts:
+        each.graph.owning_module = each  # the copy took its graph over, and may be emptied
     lent = _lent.get()
     if lent is not None:
         lent.emptied.add(made)
