@@ -181,11 +181,9 @@ class Inputs:
         if filled:
             self._identify(values)
             known = all(holds_data(each) for each in values.values() if isinstance(each, torch.Tensor))
-            if known and any(
-                point.get(name) != size for name, size in (self.example or {"": 0}).items()
-            ):  # keep its data
-                for meet in self.demands:
-                    meet(point, values)
+            own = all(point.get(name) == size for name, size in (self.example or {"": 0}).items())  # keep its data
+            for meet in self.demands if known and not own else ():
+                meet(point, values)
         return binding.rebuild_inputs(self.args, self.kwargs, values)
 
     def _identify(self, values: dict[str, Any]) -> None:

@@ -24,7 +24,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from shapeproof.export.shim.storages import (
     bytes_of,
     copied_when_written,
+    identity,
     is_copied_when_written,
+    is_own,
     same_memory,
     storage_objects,
     strided_tensors,
@@ -55,8 +57,8 @@ class Lending:
         ...     same_memory(own, other), same_memory(own, other.add_(1)), own
         (True, False, tensor([1., 1., 1.]))
         """
-        plain = [each for each in strided_tensors([*tensors]) if type(each) in {torch.Tensor, torch.nn.Parameter}]
-        storages = {each._cdata: each for each in storage_objects(plain) if each.device.type == "cpu"}
+        plain = filter(is_own, strided_tensors([*tensors]))
+        storages = {identity(each): each for each in storage_objects([*plain]) if each.device.type == "cpu"}
         return {"torch": {key: self._copy(storage) for key, storage in storages.items()}}
 
     def _copy(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
@@ -67,9 +69,9 @@ class Lending:
 
     def _owner(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         """Return an owner of a storage's memory, or of a copy of it that is equal bit by bit."""
-        known = self._owners.get(storage._cdata)
+        known = self._owners.get(identity(storage))
         if known is None or not _is_equal(*known):
-            known = self._owners[storage._cdata] = storage, _taken_over(storage)
+            known = self._owners[identity(storage)] = storage, _taken_over(storage)
         return known[1]
 
     def end(self) -> None:

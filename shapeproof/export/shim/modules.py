@@ -13,6 +13,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import itertools
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -27,7 +28,7 @@ from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import holds_data
-from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.shim.trees import map_tensors, tensors_in
 
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
 
@@ -56,7 +57,7 @@ def _tensors(*holders: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors in modules, those in attributes of their parts included, and in other nested values."""
     for holder in holders:
         values = map(vars, holder.modules()) if isinstance(holder, torch.nn.Module) else (holder,)
-        yield from (each for value in values for each in leaves(value) if isinstance(each, torch.Tensor))
+        yield from itertools.chain.from_iterable(map(tensors_in, values))
 
 
 def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, dict[Any, Any]]:

@@ -66,6 +66,11 @@ def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
+def is_own(tensor: torch.Tensor) -> bool:
+    """True for a strided tensor of torch's own classes."""
+    return type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.layout == torch.strided
+
+
 def writes(tensor: torch.Tensor) -> int | None:
     """Return how often a tensor, or a view of it, was written into; None in inference mode, which counts no writes."""
     return None if tensor.is_inference() else tensor._version

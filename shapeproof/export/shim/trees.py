@@ -104,6 +104,11 @@ def container_kind(value: Any) -> str:
     return "" if kind is dict else f"{kind.__module__}.{kind.__qualname__} {pytree.tree_structure(value).context}"
 
 
+def tensors_in(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors among the leaves of a nested structure."""
+    return [each for each in leaves(tree) if isinstance(each, torch.Tensor)]
+
+
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """Return the nested structure with every tensor changed."""
     return pytree.tree_map_only(torch.Tensor, change, tree)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import fresh
@@ -39,11 +39,6 @@ class Fakes:
 
     def _fake(self, tensor: torch.Tensor) -> torch.Tensor:
         return fresh(self._mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
-
-
-def is_fake(value: Any) -> bool:
-    """True for a fake tensor, whose elements nobody has."""
-    return isinstance(value, FakeTensor)
 
 
 def empty_twin(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:

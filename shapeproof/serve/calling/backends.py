@@ -15,7 +15,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError, nearest
 from shapeproof.export import VerifiedProgram
-from shapeproof.export.shim.trees import aot_compiled, leaves, unflattened
+from shapeproof.export.shim.trees import aot_compiled, tensors_in, unflattened
 
 Run = Callable[..., Any]
 
@@ -73,7 +73,7 @@ def _onnxruntime(program: VerifiedProgram, _: torch.nn.Module) -> Run:
         raise UsageError(f"backend='onnxruntime' takes models of tensors alone; torch.onnx wrote {taken} for {given}")
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        given = [each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        given = tensors_in((args, kwargs))
         arrays = {name: each.detach().numpy() for name, each in zip(names, given, strict=True)}
         return unflattened([torch.from_numpy(each) for each in session.run(None, arrays)], program)
 

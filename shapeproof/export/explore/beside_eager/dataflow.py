@@ -24,7 +24,7 @@ from shapeproof.export.limits import RETRIES
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.idle_work import quiet
-from shapeproof.export.shim.trees import leaves
+from shapeproof.export.shim.trees import tensors_in
 from shapeproof.export.shim.without_data import reads_told
 
 Plainly = Callable[[Any, tuple[Any, ...], Any], Any]
@@ -60,8 +60,8 @@ class Dataflow:
         numbers = hollow.Numbers()
         mine, theirs = hollow.Run(numbers), hollow.Run(numbers)
         try:
-            known = mine.emptied(_tensors(self._mod, args, kwargs))
-            others = theirs.emptied(_tensors(module, args, kwargs))
+            known = mine.emptied(_given(self._mod, args, kwargs))
+            others = theirs.emptied(_given(module, args, kwargs))
         except hollow.Unknown:
             return False
         eager, exported = deep_copied(self._mod, known)[0], copied_state(module, others)
@@ -81,7 +81,7 @@ class Dataflow:
         """Return what the model raises on inputs like these, whatever their elements are; None if that is not known."""
         run = hollow.Run(hollow.Numbers(), keeps_few=False)
         try:
-            known = run.emptied(_tensors(self._mod, args, kwargs))
+            known = run.emptied(_given(self._mod, args, kwargs))
         except hollow.Unknown:
             return None
         eager, given = deep_copied(self._mod, known)[0], copy.deepcopy((args, kwargs), dict(known))
@@ -106,9 +106,8 @@ class Dataflow:
         return None if done.error is not None or run.unknown is not None else done
 
 
-def _tensors(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    given = (each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor))
-    return [*mod.parameters(), *mod.buffers(), *given]
+def _given(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    return [*mod.parameters(), *mod.buffers(), *tensors_in((args, kwargs))]
 
 
 def _unlike(mine: hollow.Run, theirs: hollow.Run, renamed: Callable[[Any], Any], want: Any, got: Any) -> str | None:

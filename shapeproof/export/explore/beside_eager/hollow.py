@@ -25,7 +25,15 @@ from shapeproof.export.limits import CHEAP_ELEMENTS
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.process.modes import modes, precision
-from shapeproof.export.shim.storages import bytes_of, identity, kind, storage_objects, storage_of
+from shapeproof.export.shim.storages import (
+    bytes_of,
+    identity,
+    is_own,
+    kind,
+    storage_objects,
+    storage_of,
+    strided_tensors,
+)
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.shim.without_data import Fakes, empty_twin
 from shapeproof.export.trace.checks.failures import is_of_tracing, may_fail
@@ -38,6 +46,10 @@ _MOST_DRAWN = 2**14
 
 Lies = tuple[Any, ...]
 """How a tensor lies in its storage: sizes, strides, offset, dtype, device."""
+
+
+Laid = tuple[Any, tuple[Lies, ...], Hashable]
+"""A call apart from contents: the operator, how its tensors lie, and its other arguments."""
 
 
 class Unknown(RuntimeError):
@@ -193,14 +205,14 @@ class Run:
         """Call an operator: `plainly` if it reads nothing hollow, or no elements; else make its results hollow."""
         if self.unknown is not None:
             raise Unknown(self.unknown)
-        tensors = list(_tensors((*args, *kwargs.values())))
+        tensors = list(strided_tensors([*args, *kwargs.values()]))
         if not _draws(func, args, kwargs) and not any(map(self.is_hollow, tensors)):
             return plainly(func, args, kwargs)
         if _reads_no_elements(func):
             return func(*args, **kwargs)
         self._check(func, args, kwargs, tensors)
         try:
-            return self._hollowed(func, args, kwargs)
+            return self._hollowed(func, args, kwargs, tensors)
         except Unknown as unknown:
             self._give_up(str(unknown))
         except Exception as error:
@@ -224,16 +236,19 @@ class Run:
         if any(_may_be_index(each) and not self.is_hollow(each) and id(each) not in checked for each in tensors):
             self._give_up(f"`{func}` of integers")
 
-    def _hollowed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        written = list(_tensors(schemas.written(func, args, kwargs)))
+    def _hollowed(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], tensors: Sequence[torch.Tensor]
+    ) -> Any:
+        written = list(strided_tensors(schemas.written(func, args, kwargs)))
         for each in written:
             self._make_hollow(each)
         told = tuple((name, self._told(value)) for name, value in sorted(schemas.by_name(func, args, kwargs).items()))
-        shared = _shared(list(_tensors((*args, *kwargs.values())))) if written else ()
-        call = Call(func, told, ((modes(), precision(), shared), self._random(func, told, args, kwargs)), [])
+        laid = func, tuple(map(lying, tensors)), _apart_from_contents(told)
+        around = modes(), precision(), _shared(tensors) if written else ()
+        call = Call(func, told, (around, self._drawn(laid) if _draws(func, args, kwargs) else None), [])
         number = call.number(self.numbers)
-        result = self._results(func, args, kwargs, written, _apart_from_contents(told))
-        for index, each in enumerate(_tensors((result,))):
+        result = self._results((func, args, kwargs), written, laid)
+        for index, each in enumerate(strided_tensors(result)):
             if storage_of(each) not in self._contents:  # else it is what the call writes, or a view
                 self._note(call, each, (number, (False, index)), lying(each))
         for index, each in enumerate(written):
@@ -259,41 +274,29 @@ class Run:
         self.numbers.solid.setdefault(number, whole.clone())
         self._contents[storage] = number, None
 
-    def _random(self, func: Any, told: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
-        """Return what random numbers a call draws: an operator that is not run leaves the generator as it was."""
-        if not _draws(func, args, kwargs):
-            return None
-        devices = {each.device.type for each in _tensors((*args, *kwargs.values()))}
-        if not devices <= {"cpu", "meta"} or kwargs.get("generator") is not None:
+    def _drawn(self, laid: Laid) -> Hashable:
+        """Return what random numbers a call draws, and advance the generator, which an operator not run leaves.
+
+        It is advanced otherwise for another operator or other sizes: a model may set its state back.
+        """
+        func, tensors, constants = laid
+        if not {each[4].type for each in tensors} <= {"cpu", "meta"} or _has_generator(constants):
             raise Unknown("random numbers of another generator")
         state = hashlib.blake2b(torch.default_generator.get_state().numpy().tobytes()).hexdigest()
-        drawn = self.numbers.of(("drawn", state, func, _apart_from_contents(told), tuple(map(lying, _tensors(args)))))
-        self._draw(str(func), [tuple(each.shape) for each in _tensors(args)])
-        return drawn
-
-    def _draw(self, func: str, sizes: list[tuple[int, ...]]) -> None:
-        """Advance the generator, otherwise for another operator or other sizes: a model may set its state back."""
-        about = hashlib.blake2b(repr((func, sizes)).encode(), digest_size=4).digest()
+        about = hashlib.blake2b(repr((str(func), [each[0] for each in tensors])).encode(), digest_size=4).digest()
         torch.rand(1 + int.from_bytes(about, "big") % _MOST_DRAWN, device="cpu")
+        return self.numbers.of(("drawn", state, laid))
 
-    def _results(
-        self,
-        func: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        written: Sequence[torch.Tensor],
-        constants: Hashable,
-    ) -> Any:
+    def _results(self, call: tuple[Any, Any, Any], written: Sequence[torch.Tensor], laid: Laid) -> Any:
         """Return the results of a call: what it writes, and hollow tensors that lie as torch says."""
-        tensors = list(_tensors((*args, *kwargs.values())))
-        if tensors and all(each.device.type == "meta" for each in tensors):
+        func, args, kwargs = call
+        if laid[1] and all(each[4].type == "meta" for each in laid[1]):
             return func(*args, **kwargs)
         if written and schemas.returns_written(func):
             return tuple(written) if len(written) > 1 else written[0]
-        call = func, tuple(map(lying, tensors)), constants
-        if call not in self.numbers.laid:
-            self.numbers.laid[call] = self.numbers.fakes.run(func, args, kwargs)
-        made = self.numbers.laid[call]
+        if laid not in self.numbers.laid:
+            self.numbers.laid[laid] = self.numbers.fakes.run(func, args, kwargs)
+        made = self.numbers.laid[laid]
         if made is None or any(not isinstance(each, torch.Tensor | None) for each in leaves(made)):
             raise Unknown(f"`{func}`")
         return map_tensors(made, _hollow_like)
@@ -308,17 +311,8 @@ class Run:
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """True for a tensor of torch's own classes, in strided memory, that says by its bits what it holds."""
-    own = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.layout == torch.strided
-    return own and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg()) and storage_of(tensor) is not None
-
-
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Yield the tensors among the arguments or results of an operator, which lie in no deeper lists."""
-    for each in values:
-        if isinstance(each, torch.Tensor):
-            yield each
-        elif isinstance(each, list | tuple):
-            yield from _tensors(each)
+    read_otherwise = tensor.is_quantized or tensor.is_conj() or tensor.is_neg()
+    return is_own(tensor) and not read_otherwise and storage_of(tensor) is not None
 
 
 def _shared(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
@@ -385,6 +379,12 @@ def _apart_from_contents(told: Any) -> Hashable:
     if isinstance(told, tuple):
         return tuple(map(_apart_from_contents, told))
     return None if isinstance(told, Hollow | Solid) else told
+
+
+def _has_generator(constants: Any) -> bool:
+    if isinstance(constants, tuple):
+        return any(map(_has_generator, constants))
+    return isinstance(constants, Constant) and isinstance(constants.value, torch.Generator)
 
 
 def changed(told: Any, change: Callable[[Any], Any]) -> Any:

@@ -34,7 +34,7 @@ from shapeproof.export.explore.beside_eager.hollow import (
 )
 from shapeproof.export.limits import RUNS
 from shapeproof.export.ops import schemas
-from shapeproof.export.shim.trees import leaves
+from shapeproof.export.shim.trees import tensors_in
 
 SCALES = (1.0, 1e-4, 30.0, 1e4, 0.0)
 """The scales of random operands. They are finite: kernels of one operator treat infinities and NaN unlike."""
@@ -65,11 +65,9 @@ class Pieces:
 
 
 def _renamed(operand: Any, names: Mapping[int, int]) -> Any:
-    return replace(operand, contents=names.get(operand.contents, operand.contents)) if _is_hollow(operand) else operand
-
-
-def _is_hollow(operand: Any) -> bool:
-    return isinstance(operand, Hollow)
+    if not isinstance(operand, Hollow):
+        return operand
+    return replace(operand, contents=names.get(operand.contents, operand.contents))
 
 
 class _Matching:
@@ -243,8 +241,8 @@ def _run(
     if call.around[1] is not None:
         raise _Differs  # it draws random numbers
     named = {name: changed(told, given) for name, told in call.told}
-    made = [each for each in leaves(call.func(**named)) if isinstance(each, torch.Tensor)]
-    wrote = [each for each in leaves(schemas.written(call.func, (), named)) if isinstance(each, torch.Tensor)]
+    made = tensors_in(call.func(**named))
+    wrote = tensors_in(schemas.written(call.func, (), named))
     for each in call.results:
         is_written, index = each.part
         tensor = (wrote if is_written else made)[index]

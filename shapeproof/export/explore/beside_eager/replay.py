@@ -188,13 +188,13 @@ class Eager:
 
     def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
         args, kwargs = self.inputs.at(point, filled=True)
-        found, large = Replay(Relation.SAME), not self.is_quick(point)
+        found, large, here = Replay(Relation.SAME), not self.is_quick(point), tuple(sorted(point.items()))
         for form in programs:
             shown = large and self.dataflow.shows_same(form, args, kwargs, calls)
-            self.without_data.update({tuple(sorted(point.items()))} if shown else ())
+            self.without_data.update({here} if shown else ())
             if shown and calls == 1:
                 continue
-            self.with_data.update({tuple(sorted(point.items()))} if large else ())
+            self.with_data.update({here} if large else ())
             with few_threads(form.work(point) if large else 0):
                 found = compare_on(self.mod, form, args, kwargs, 1 if shown else calls)
             for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`

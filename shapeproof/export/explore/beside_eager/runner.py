@@ -30,6 +30,10 @@ SEED = 20_011
 """The random seed of both runs. A seed that users set themselves might also be the trace's."""
 
 
+Unlike = Callable[[Any, Any], str | None]
+"""Returns the reason why two leaves of results differ, or None."""
+
+
 class Relation(Enum):
     """The relation between a program and the eager model on one input."""
 
@@ -109,9 +113,7 @@ def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None, 
     return now is before and written is not None and writes(now) == written and storage_of(now) == storage
 
 
-def compared(
-    eager: torch.nn.Module, want: Run, got: Run, form: Form, unlike: Callable[[Any, Any], str | None]
-) -> Replay:
+def compared(eager: torch.nn.Module, want: Run, got: Run, form: Form, unlike: Unlike) -> Replay:
     """Compare a run of the model with a run of the program; `eager` is as its run left it.
 
     `unlike` returns the reason why two leaves differ, or None.
@@ -127,7 +129,7 @@ def compared(
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
 
 
-def _written_otherwise(want: Run, got: Run, unlike: Callable[[Any, Any], str | None]) -> str | None:
+def _written_otherwise(want: Run, got: Run, unlike: Unlike) -> str | None:
     """Describe how the state differs once both have run, if either has changed any of it."""
     for name in want.changed | got.changed:
         both = name in want.state and name in got.state
@@ -142,7 +144,7 @@ def _left_otherwise(
     inputs: tuple[Any, Any],
     got: Sequence[Any],
     left: Left,
-    unlike: Callable[[Any, Any], str | None],
+    unlike: Unlike,
 ) -> str | None:
     """Describe how the contents of containers differ after eager has run.
 
@@ -189,7 +191,7 @@ def _seed() -> None:
     seed(SEED)
 
 
-def unequal(want: Any, got: Any, unlike: Callable[[Any, Any], str | None] | None = None) -> str | None:
+def unequal(want: Any, got: Any, unlike: Unlike | None = None) -> str | None:
     """Return the reason why two results differ, or None; `unlike` tells of two leaves, by their values if not given."""
     unlike = unlike or unequal_leaf
     (wanted, containers), (had, others) = flattened(want), flattened(got)

@@ -22,7 +22,7 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.shim.trees import leaves
+from shapeproof.export.shim.trees import leaves, tensors_in
 from shapeproof.export.trace.checks.failures import may_fail
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _indexes_nothing(target: Any, args: Any, kwargs: Any, there: Side) -> bool:
     if known.offsets or not (known.index or known.by_position or known.rejects_itself):
         return False
     named = schemas.by_name(target, args, kwargs)
-    given = [each for each in leaves(named.get("index", named.get("indices"))) if isinstance(each, torch.Tensor)]
+    given = tensors_in(named.get("index", named.get("indices")))
     masks = any(each.dtype in {torch.bool, torch.uint8} for each in given)
     return not masks and any(has_none(each, there) for each in given)
 
@@ -101,5 +101,5 @@ def _is_same_everywhere(target: Any, tensors: Any, there: Side) -> bool:
     """True if an operator that looks at sizes finds no elements along the same dims at all points of a region."""
     if torch.Tag.pointwise in target.tags or schemas.is_view_operator(target, pure=True):
         return True
-    sizes = (size for each in leaves(tensors) if isinstance(each, torch.Tensor) for size in each.shape)
+    sizes = (size for each in tensors_in(tensors) for size in each.shape)
     return all(there.one_value(size) is not None or there.sizes.at_least(size, 1) for size in sizes)

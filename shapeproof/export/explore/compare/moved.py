@@ -17,7 +17,7 @@ import torch
 
 from shapeproof.export.limits import CHEAP_ELEMENTS
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.storages import kind
+from shapeproof.export.shim.storages import is_own, kind
 
 if TYPE_CHECKING:
     from shapeproof.export.explore.compare.operations import Side
@@ -134,9 +134,7 @@ class Moved:
 
 def _is_plain(value: torch.Tensor) -> bool:
     """True if a tensor holds finite numbers, and no -0.0."""
-    if type(value) not in {torch.Tensor, torch.nn.Parameter} or value.is_meta or value.layout is not torch.strided:
-        return False
-    if not value.is_floating_point():
+    if not is_own(value) or value.is_meta or not value.is_floating_point():
         return False
     with torch.no_grad():
         return bool(torch.isfinite(value).all()) and not bool((torch.signbit(value) & (value == 0)).any())

@@ -36,7 +36,7 @@ from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.each_call import unrecorded
 from shapeproof.export.shim.process.modes import Switches, casts, modes
 from shapeproof.export.shim.storages import kind, storage_of
-from shapeproof.export.shim.trees import is_bare, leaves, map_all, map_tensors
+from shapeproof.export.shim.trees import is_bare, leaves, map_all, map_tensors, tensors_in
 from shapeproof.export.trace.calls import settle
 from shapeproof.export.trace.calls.repeats import Fresh, Repeats
 from shapeproof.export.trace.calls.stated import Stated
@@ -159,12 +159,12 @@ class _Operation:
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned.formulas)
         self._relaid = len(env.trial.layouts.forgotten)
         self._history, self._brought = env.trial.region.history, env.brought
-        self.operands = _tensors(arguments)
+        self.operands = tensors_in(arguments)
         self._changes = schemas.is_mutable(func)
         self._repeatable = schemas.is_repeatable(func)
         self._gives_its_operand = self._changes and env.trial.in_place and _is_its_operand(env, func, *arguments)
         if self._repeatable and self._changes and not self._gives_its_operand:
-            mutated = _tensors(schemas.written(func, *arguments))
+            mutated = tensors_in(schemas.written(func, *arguments))
             self._repeatable = all(getattr(each, "constant", None) is None for each in mutated)
             self.arguments = self._aliased()
 
@@ -210,7 +210,7 @@ class _Operation:
             return
         found = leaves(result)
         values = [*self.operands, *found]
-        if all(storage_of(tensor) is not None for tensor in _tensors(values)):
+        if all(storage_of(tensor) is not None for tensor in tensors_in(values)):
             key = (self.key, self._key(values), *sharing(values))
             either = self._recorded and known_of(self._func).alias_or_copy
             made = settle.Call(key, self.operands, found, self._again, self._env.read, either)
@@ -236,7 +236,7 @@ class _Operation:
             result = self._run(self._func, args, kwargs)
             if self._env.brought != before:
                 raise LookupError("the operator takes other sizes from data, or checks data, there")
-        return _tensors((args, kwargs)), leaves(result)
+        return tensors_in((args, kwargs)), leaves(result)
 
 
 def _refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
@@ -255,7 +255,7 @@ def _is_its_operand(env: ProofShapeEnv, func: Any, args: Any, kwargs: Any) -> bo
     """True if an operator only changes the elements of its one operand, and eager raises nothing about sizes."""
     if not is_elementwise_in_place(func):
         return False
-    operands = _tensors((args, kwargs))
+    operands = tensors_in((args, kwargs))
     return all(map(is_bare, operands)) and keeps_layout(operands, env.read)
 
 
@@ -264,10 +264,6 @@ def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
     casting = map(torch.get_autocast_dtype, sorted(filter(casts, {tensor.device.type for tensor in operands})))
     backends = torch.backends
     return torch.is_grad_enabled(), *casting, backends.mkldnn.enabled, backends.cudnn.enabled, *modes()
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 _NUMBER = {"number", "Optional[number]", "float", "Optional[float]"}

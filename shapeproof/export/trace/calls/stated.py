@@ -24,7 +24,7 @@ from shapeproof.export.ops.call import Span
 from shapeproof.export.ops.schemas import Operands
 from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
 from shapeproof.export.ops.table import contents, promises
-from shapeproof.export.shim.trees import leaves
+from shapeproof.export.shim.trees import tensors_in
 from shapeproof.export.trace.known.value_numbering import Contents
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class Stated:
         self._contents.note([*args, *kwargs.values()], results, spans)
 
     def _is_spoken_of(self, args: Any, kwargs: Mapping[str, Any]) -> bool:
-        tensors = (leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
-        return any(self._contents.noted(tensor).known for tensor in tensors)
+        return any(self._contents.noted(tensor).known for tensor in tensors_in((args, kwargs)))
 
     def _require(self, formula: Formula, text: str) -> None:
         """Have the program check a formula if it can compute it; otherwise nothing is learned."""
