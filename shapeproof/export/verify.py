@@ -18,12 +18,12 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import InternalError, ShapeproofError, Unevaluable, UsageError
-from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help
 from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay, runner
-from shapeproof.export.explore.beside_eager.corners import disagreement, raises_whatever_the_data
+from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement, raises_whatever_the_data
 from shapeproof.export.explore.beside_eager.extent import Extent
 from shapeproof.export.explore.beside_eager.forms import memory_shared
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
@@ -209,7 +209,9 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     diagnostics = [
         diagnose_cause(task.eager, found, cause, trial, code) for cause, code in zip(grouped, help_, strict=False)
     ]
-    diagnostics += [disagreeing(each, inputs, code) for each, code in zip(failing, help_[len(grouped) :], strict=True)]
+    diagnostics += [
+        _disagreeing(each, found, inputs, code) for each, code in zip(failing, help_[len(grouped) :], strict=True)
+    ]
     if diagnostics and not failing:
         diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, repairs))
     errors = [*missed, *diagnostics, *faults]
@@ -218,6 +220,13 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     found.shared = () if errors else shared_failures(task.eager, found)
     proved = not (found.findings or findings or failing or faults)
     return conclude(inputs, found, errors, remedy(found, inputs, repairs, proved=proved))
+
+
+def _disagreeing(wrong: Disagreement, found: Exploration, inputs: Inputs, help_: tuple[Help, ...] = ()) -> Diagnostic:
+    """Return the diagnostic of a disagreement; a program that is not known to agree with eager is not given out."""
+    if wrong.result.relation is runner.Relation.MAY_DIFFER:
+        found.main.program = None
+    return disagreeing(wrong, inputs, help_)
 
 
 def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:
@@ -261,7 +270,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
             _raise_as_eager(task, region.found)
         if not errors and served is not None:
             other = disagreement(task.eager, region.found, served)
-            errors += [] if other is None else [disagreeing(other, task.inputs)]
+            errors += [] if other is None else [_disagreeing(other, region.found, task.inputs)]
     warnings = [diagnose(finding, task.inputs, trial) for finding, trial in done.opened]
     if done.unexplored is not None:
         warnings.append(unexplored(*done.unexplored, task.inputs))

@@ -108,7 +108,7 @@ class Judge:
         wrong = self.disagreement(forms, point)
         if wrong is None:
             return None
-        outcome = Outcome.RAISES if wrong.relation is runner.Relation.EAGER_RAISES else Outcome.DIFFERS
+        outcome = _OUTCOMES.get(wrong.relation, Outcome.DIFFERS)
         return Finding(outcome, step.decision, point, wrong.sentence)
 
     def disagreement(self, forms: Sequence[Form], point: Point, *, calls: int = 1) -> runner.Replay | None:
@@ -188,6 +188,12 @@ class Judge:
         points = itertools.chain(map(self._attempts.sizes.of, smallest_first), more)
         found = (self._replayed(step, point, forms) for point in points)
         return next((each for each in found if each is not None), None)
+
+
+_OUTCOMES = {
+    runner.Relation.EAGER_RAISES: Outcome.RAISES,
+    runner.Relation.MAY_DIFFER: Outcome.UNDECIDED,
+}
 
 
 def _with_elements(program: torch.export.ExportedProgram) -> Formula:

@@ -137,6 +137,12 @@ def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = (
     """Return the diagnostic of a point at which the program and eager differ, or both raise."""
     named = in_user_terms(wrong.point, inputs.user_names)
     sizes = values_text(named) or "the example"
+    if wrong.result.relation is runner.Relation.MAY_DIFFER:
+        return _undecided(
+            "the program is not known to do what eager does",
+            None,
+            Note("where", f"{sizes}   without data: {wrong.result.sentence}"),
+        )
     does = "eager raises, as the program does" if wrong.result.agrees else "the program does not do what eager does"
     return Diagnostic(
         id="replay",

@@ -20,13 +20,11 @@ from typing import Any, TypeVar
 
 import torch
 import torch._dynamo
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.func import functional_call
 
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
-from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import holds_data
 from shapeproof.export.shim.trees import map_tensors, tensors_in
 
@@ -49,11 +47,11 @@ def without_data(*holders: Any) -> str | None:
     >>> without_data(torch.nn.Linear(2, 3, device="meta"), []), without_data(torch.nn.Linear(2, 3), [torch.ones(2)])
     ('device meta', None)
     """
-    missing = (each for each in _tensors(*holders) if not holds_data(each))
+    missing = (each for each in tensors_of(*holders) if not holds_data(each))
     return next(("fake tensors" if isinstance(each, FakeTensor) else f"device {each.device}" for each in missing), None)
 
 
-def _tensors(*holders: Any) -> Iterator[torch.Tensor]:
+def tensors_of(*holders: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors in modules, those in attributes of their parts included, and in other nested values."""
     for holder in holders:
         values = map(vars, holder.modules()) if isinstance(holder, torch.nn.Module) else (holder,)
@@ -94,7 +92,7 @@ def fakes_copied(module: torch.nn.Module) -> dict[int, Any]:
 
     No elements are there to be copied, and torch's own copy of a fake tensor reads its memory.
     """
-    fakes = {id(each): each for each in _tensors(module) if isinstance(each, FakeTensor)}
+    fakes = {id(each): each for each in tensors_of(module) if isinstance(each, FakeTensor)}
     return {key: _detached(each) for key, each in fakes.items()}
 
 
@@ -216,27 +214,6 @@ def _put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
         module.register_parameter(name, tensor)
     else:
         module.register_buffer(name, tensor)
-
-
-def error_on_fakes(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
-    """Return what a call raises on fake tensors like these, or None.
-
-    A module or inputs that are fake already keep their mode.
-
-    >>> error_on_fakes(torch.mm, (torch.ones(2, 3), torch.ones(3, 4)), {}) is None
-    True
-    >>> type(error_on_fakes(torch.mm, (torch.ones(2, 3), torch.ones(2, 4)), {})).__name__
-    'RuntimeError'
-    """
-    fakes = (each for each in _tensors(call, args, kwargs) if isinstance(each, FakeTensor))
-    mode = next((each.fake_mode for each in fakes), None) or FakeTensorMode()
-    given, named = map_tensors((args, dict(kwargs)), mode.from_tensor)
-    try:
-        with quiet(), transforms_ended(), replaced(mode, allow_non_fake_inputs=True), mode, enable_python_dispatcher():
-            call(*given, **named)
-    except Exception as error:  # noqa: BLE001 - whatever the call raises is the answer
-        return error
-    return None
 
 
 def error_on_meta(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:

@@ -98,6 +98,11 @@ def same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     return starts[0] == starts[1]
 
 
+def is_fake(tensor: torch.Tensor) -> bool:
+    """True for a tensor of torch's that has sizes, a dtype and a device, and no elements."""
+    return isinstance(tensor, FakeTensor)
+
+
 def holds_data(tensor: torch.Tensor) -> bool:
     """True if the elements of a tensor can be read: it is not fake, and not on the device `meta`.
 
@@ -105,7 +110,7 @@ def holds_data(tensor: torch.Tensor) -> bool:
     >>> [holds_data(each) for each in (real, real.to("meta"), FakeTensorMode().from_tensor(real))]
     [True, False, False]
     """
-    return not (isinstance(tensor, FakeTensor) or tensor.is_meta)
+    return not (is_fake(tensor) or tensor.is_meta)
 
 
 def empty(sizes: Sequence[int], strides: Sequence[int], like: torch.Tensor) -> torch.Tensor:

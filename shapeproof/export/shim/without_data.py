@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from shapeproof.export.shim.replaced import replaced
-from shapeproof.export.shim.storages import fresh
+from shapeproof.export.shim.storages import fresh, is_fake
 from shapeproof.export.shim.trees import map_tensors
 
 READERS = ("tolist", "numpy", "__array__", "data_ptr", "__dlpack__")
@@ -44,11 +44,11 @@ class Fakes:
 def empty_twin(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:
     """Return a tensor that lies in some memory as another one lies in its own, with what the user noted at that one."""
     with torch.no_grad():
-        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        made = torch.empty(0, dtype=tensor.dtype, device=memory.device)
         made.set_(memory, tensor.storage_offset(), tensor.shape, tensor.stride())
     if isinstance(tensor, torch.nn.Parameter):
         made = torch.nn.Parameter(made, requires_grad=False)
-    made.__dict__.update(tensor.__dict__)
+    made.__dict__.update({} if is_fake(tensor) else tensor.__dict__)
     return made.requires_grad_(tensor.requires_grad)
 
 

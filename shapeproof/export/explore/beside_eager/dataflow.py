@@ -11,6 +11,7 @@ import copy
 import functools
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,14 +19,27 @@ import torch
 from shapeproof.export.explore.beside_eager import hollow
 from shapeproof.export.explore.beside_eager.forms import Form, copied_state
 from shapeproof.export.explore.beside_eager.pieces import Pieces
-from shapeproof.export.explore.beside_eager.runner import Relation, Run, compared, outcome, run_apart, unequal_leaf
+from shapeproof.export.explore.beside_eager.runner import (
+    Relation,
+    Replay,
+    Run,
+    compared,
+    outcome,
+    run_apart,
+    unequal,
+    unequal_leaf,
+    unequal_sizes,
+)
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import RETRIES
-from shapeproof.export.shim.modules import deep_copied
+from shapeproof.export.shim.modules import deep_copied, tensors_of
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.idle_work import quiet
+from shapeproof.export.shim.storages import holds_data
 from shapeproof.export.shim.trees import tensors_in
 from shapeproof.export.shim.without_data import reads_told
+
+_NOT_RUN = Replay(Relation.NOT_RUN)
 
 Plainly = Callable[[Any, tuple[Any, ...], Any], Any]
 
@@ -47,23 +61,27 @@ class Dataflow:
         """The number of pieces that were compared by random operands."""
         return self._pieces.count
 
-    def shows_same(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> bool:
-        """True if a program is shown to do what the model does on some inputs, in so many calls one after the other."""
-        module = form.module if self._vain[form] < RETRIES else None
-        same = module is not None and self._is_same(form, module, args, kwargs, calls)
-        self._vain[form] += not same
-        return same
+    def replay(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
+        """Return whether a program does what the model does on some inputs, in so many calls one after the other.
 
-    def _is_same(
+        SAME is proved; so are the relations in which one or both raise, but for what data would make them raise.
+        MAY_DIFFER: both ran to their ends, and some of their results have other numbers.
+        """
+        module = form.module if self._vain[form] < RETRIES else None
+        found = _NOT_RUN if module is None else self._replay(form, module, args, kwargs, calls)
+        self._vain[form] += found.relation in {Relation.NOT_RUN, Relation.MAY_DIFFER}
+        return found
+
+    def _replay(
         self, form: Form, module: torch.fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int
-    ) -> bool:
+    ) -> Replay:
         numbers = hollow.Numbers()
         mine, theirs = hollow.Run(numbers), hollow.Run(numbers)
         try:
             known = mine.emptied(_given(self._mod, args, kwargs))
             others = theirs.emptied(_given(module, args, kwargs))
         except hollow.Unknown:
-            return False
+            return _NOT_RUN
         eager, exported = deep_copied(self._mod, known)[0], copied_state(module, others)
         want = got = None
         for _ in range(calls):
@@ -71,11 +89,15 @@ class Dataflow:
             if got is None or nodes.mutates(module.graph):
                 got = self._run(theirs, exported, args, kwargs, others)
             if want is None or got is None:
-                return False
+                return _NOT_RUN
             unlike = functools.partial(_unlike, mine, theirs, self._pieces.renamed(mine, theirs))
-            if compared(eager, want, got, form, unlike).relation is not Relation.SAME:
-                return False
-        return True
+            found = compared(eager, want, got, form, unlike)
+            if found.relation is Relation.DIFFERENT:
+                certain = unequal(want.result, got.result, unequal_sizes)
+                return found if certain is not None else replace(found, relation=Relation.MAY_DIFFER)
+            if found.relation is not Relation.SAME:
+                return found
+        return Replay(Relation.SAME)
 
     def error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Return what the model raises on inputs like these, whatever their elements are; None if that is not known."""
@@ -100,14 +122,15 @@ class Dataflow:
     def _run(
         self, run: hollow.Run, call: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any
     ) -> Run | None:
-        """Run a copy; None if the run gives up, or raises: with data, it may raise for another reason."""
+        """Run a copy; None if the run gives up."""
         with self.running(run):
             done = run_apart(call, args, kwargs, known)
-        return None if done.error is not None or run.unknown is not None else done
+        return None if run.unknown is not None else done
 
 
 def _given(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    return [*mod.parameters(), *mod.buffers(), *tensors_in((args, kwargs))]
+    without = (each for each in tensors_of(mod) if not holds_data(each))
+    return [*mod.parameters(), *mod.buffers(), *tensors_in((args, kwargs)), *without]
 
 
 def _unlike(mine: hollow.Run, theirs: hollow.Run, renamed: Callable[[Any], Any], want: Any, got: Any) -> str | None:
@@ -115,6 +138,6 @@ def _unlike(mine: hollow.Run, theirs: hollow.Run, renamed: Callable[[Any], Any],
     hollows = mine.is_hollow(want), theirs.is_hollow(got)
     if not any(hollows):
         return unequal_leaf(want, got)
-    if not all(hollows) or want.shape != got.shape or want.dtype != got.dtype:
-        return "only one of both was computed"
-    return None if mine.read(want) == renamed(theirs.read(got)) else "the values may differ"
+    if not all(hollows) or mine.read(want) != renamed(theirs.read(got)):
+        return unequal_sizes(want, got) or "the values may differ"
+    return None

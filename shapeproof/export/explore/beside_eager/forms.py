@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.graph.work import Work
 from shapeproof.export.shim.lending import Lending, lending
-from shapeproof.export.shim.modules import deep_copied, fakes_copied
+from shapeproof.export.shim.modules import deep_copied, fakes_copied, tensors_of
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.replaced import bound, replaced
 from shapeproof.export.shim.storages import writes
@@ -121,13 +120,7 @@ def _fresh(module: torch.fx.GraphModule) -> Callable[[], torch.nn.Module]:
 
 def _writes(module: torch.nn.Module) -> list[int | None]:
     """Return how often each tensor of a module was written into."""
-    return [writes(each) for each in _tensors(module) if isinstance(each, torch.Tensor)]
-
-
-def _tensors(module: torch.nn.Module) -> Iterator[Any]:
-    """The parameters and buffers of a module, and what it holds in attributes."""
-    held = (each for part in module.modules() for each in vars(part).values())
-    return itertools.chain(module.parameters(), module.buffers(), held)
+    return list(map(writes, tensors_of(module)))
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
@@ -190,7 +183,7 @@ def _memo(module: torch.nn.Module) -> dict[Any, Any]:
     lent = _lent.get()
     if lent is None:
         return {}
-    memo = lent.memo(_tensors(module))
+    memo = lent.memo(tensors_of(module))
     for each in module.parameters():
         if type(each) is torch.nn.Parameter:
             memo[id(each)] = torch.nn.Parameter(copy.deepcopy(each.data, memo), each.requires_grad)

@@ -27,7 +27,9 @@ from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.process.modes import modes, precision
 from shapeproof.export.shim.storages import (
     bytes_of,
+    holds_data,
     identity,
+    is_fake,
     is_own,
     kind,
     storage_objects,
@@ -37,6 +39,8 @@ from shapeproof.export.shim.storages import (
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.shim.without_data import Fakes, empty_twin
 from shapeproof.export.trace.checks.failures import is_of_tracing, may_fail
+
+_META = torch.device("meta")
 
 FEW_ELEMENTS = 64
 """A tensor of so few floats keeps them: a scale, or a bias, that a model may read."""
@@ -161,20 +165,20 @@ class Run:
                 continue
             if storage not in memory:
                 (own,) = storage_objects(each)
-                made = torch.empty(own.nbytes(), dtype=torch.uint8, device=each.device)
+                made = torch.empty(own.nbytes(), dtype=torch.uint8, device=each.device if holds_data(each) else "cpu")
                 memory[storage] = twins["torch"][identity(own)] = made.untyped_storage()
                 number = self.numbers.of(("given", storage))
                 self._contents[storage_of(made)] = number, None
-                if each.device.type != "meta":
+                if holds_data(each):
                     self.numbers.solid[number] = bytes_of(own)
             twins[id(each)] = empty_twin(each, memory[storage])
         return twins
 
     def _is_emptied(self, tensor: torch.Tensor) -> bool:
         floats = tensor.is_floating_point() or tensor.is_complex()
-        if not is_plain(tensor) or tensor.grad_fn is not None:
+        if not (is_plain(tensor) or is_fake(tensor)) or tensor.grad_fn is not None:
             raise Unknown(f"a tensor of class {type(tensor).__name__}")
-        without = tensor.device.type == "meta" or not self.keeps_few
+        without = not holds_data(tensor) or not self.keeps_few
         return without or tensor.numel() > (FEW_ELEMENTS if floats else CHEAP_ELEMENTS)
 
     def is_hollow(self, value: Any) -> bool:
@@ -205,6 +209,8 @@ class Run:
         """Call an operator: `plainly` if it reads nothing hollow, or no elements; else make its results hollow."""
         if self.unknown is not None:
             raise Unknown(self.unknown)
+        if kwargs.get("device") == _META:
+            kwargs = {**kwargs, "device": torch.device("cpu")}
         tensors = list(strided_tensors([*args, *kwargs.values()]))
         if not _draws(func, args, kwargs) and not any(map(self.is_hollow, tensors)):
             return plainly(func, args, kwargs)
@@ -290,8 +296,6 @@ class Run:
     def _results(self, call: tuple[Any, Any, Any], written: Sequence[torch.Tensor], laid: Laid) -> Any:
         """Return the results of a call: what it writes, and hollow tensors that lie as torch says."""
         func, args, kwargs = call
-        if laid[1] and all(each[4].type == "meta" for each in laid[1]):
-            return func(*args, **kwargs)
         if written and schemas.returns_written(func):
             return tuple(written) if len(written) > 1 else written[0]
         if laid not in self.numbers.laid:

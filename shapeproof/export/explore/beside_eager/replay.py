@@ -16,6 +16,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.materialize import fill
 from shapeproof.export.explore.beside_eager.forms import Form, copied, forms_of
 from shapeproof.export.explore.beside_eager.runner import (
     Relation,
@@ -31,11 +32,12 @@ from shapeproof.export.explore.beside_eager.runner import (
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_ELEMENTS
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.modules import elements_held, error_on_fakes, error_on_meta, without_data
+from shapeproof.export.shim.modules import elements_held, error_on_meta, without_data
 from shapeproof.export.shim.process.each_call import in_place_of_each_call
 from shapeproof.export.shim.process.idle_work import few_threads
 from shapeproof.export.shim.process.modes import fills_memory
-from shapeproof.export.shim.trees import graph_modules, leaves
+from shapeproof.export.shim.storages import holds_data
+from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
 from shapeproof.wording import with_kind
 
@@ -127,7 +129,7 @@ class Eager:
         """Return what eager raises on given inputs, or None; without data, only what their sizes make it raise."""
         if not self.missing:
             return outcome(copied(self.mod), args, kwargs)[1]
-        error = error_on_fakes(copied(self.mod), args, kwargs)
+        error = self.dataflow.error(args, kwargs)
         return error if raised_by_sizes(error) else None
 
     def rejection(self, point: Mapping[str, int]) -> Rejection | None:
@@ -177,7 +179,7 @@ class Eager:
         Of a large model, dataflow tells. Where two calls are asked for, one is run with data, too: a model may ask what
         no run without data answers as eager does, as how a kernel lays out its result.
         """
-        if self.missing or self._too_large(point):
+        if self._too_large(point):
             return Replay(Relation.NOT_RUN)
         key = (*programs, *self.inputs.demands, *sorted(point.items()))
         made, result = self.made.get(key, (0, None))
@@ -188,10 +190,11 @@ class Eager:
 
     def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
         args, kwargs = self.inputs.at(point, filled=True)
+        if self.missing:
+            return self._without_data(programs, point, *_with_integers(args, kwargs), calls)
         found, large, here = Replay(Relation.SAME), not self.is_quick(point), tuple(sorted(point.items()))
         for form in programs:
-            shown = large and self.dataflow.shows_same(form, args, kwargs, calls)
-            self.without_data.update({here} if shown else ())
+            shown = large and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME
             if shown and calls == 1:
                 continue
             self.with_data.update({here} if large else ())
@@ -204,6 +207,20 @@ class Eager:
                 break
         return found
 
+    def _without_data(
+        self,
+        programs: Sequence[Form],
+        point: Mapping[str, int],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        calls: int,
+    ) -> Replay:
+        """Return what dataflow tells of programs: that each does the same, or what it tells of the first other."""
+        told, same = (self.dataflow.replay(form, args, kwargs, calls) for form in programs), Replay(Relation.SAME)
+        found = next((each for each in told if each != same), same)
+        self.without_data.update({tuple(sorted(point.items()))} if found == same else ())
+        return found
+
     def notes(self) -> list[str]:
         """Say of a large model at how many points it was compared without data, and at how many with data."""
         if not self.without_data:
@@ -211,7 +228,7 @@ class Eager:
         found = f"compared with eager by dataflow, without data: points: {len(self.without_data)}"
         if self.dataflow.pieces:
             found += f", pieces that differ, run with random operands: {self.dataflow.pieces}"
-        return [f"{found}; with data: points: {len(self.with_data)}"]
+        return [found if self.missing else f"{found}; with data: points: {len(self.with_data)}"]
 
     def is_determined(self, form: Form, point: Mapping[str, int]) -> bool:
         """True if what a program gives at a point does not depend on what uninitialized memory happens to hold."""
@@ -227,6 +244,21 @@ class Eager:
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
         return not observes_aliasing(program.graph) or self.compare(forms_of(program), point).agrees
+
+
+def _with_integers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the inputs with integers and truth values, 0 and 1, where they have none: a model may ask for a mask's."""
+    made: dict[int, torch.Tensor] = {}
+
+    def visit(leaf: torch.Tensor) -> torch.Tensor:
+        if leaf.is_floating_point() or leaf.is_complex() or holds_data(leaf):
+            return leaf
+        if id(leaf) not in made:
+            own = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="cpu")
+            made[id(leaf)] = fill(own, None, seed=0)
+        return made[id(leaf)]
+
+    return map_tensors((args, kwargs), visit)
 
 
 def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:

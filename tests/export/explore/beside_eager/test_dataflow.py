@@ -13,7 +13,7 @@ from shapeproof.export import check
 from shapeproof.export.explore.beside_eager import hollow, replay
 from shapeproof.export.explore.beside_eager.dataflow import Dataflow
 from shapeproof.export.explore.beside_eager.forms import forms_of
-from shapeproof.export.explore.beside_eager.runner import Relation
+from shapeproof.export.explore.beside_eager.runner import Relation, Replay
 from shapeproof.export.shim.without_data import READERS
 
 SIDE = 9
@@ -26,7 +26,7 @@ def program_of(mod, *inputs):
 
 
 def shown(mod, form, *inputs, calls=1):
-    return Dataflow(mod, replay.plainly).shows_same(form, inputs, {}, calls)
+    return Dataflow(mod, replay.plainly).replay(form, inputs, {}, calls).relation is Relation.SAME
 
 
 def sized(seed):
@@ -109,7 +109,9 @@ def test_attention_with_a_mask_of_zeros_is_the_same_in_every_layer():
     """One piece is compared for all layers: they are the same up to the names of their operands."""
     mod, x = Steps(["attend", "weigh"] * 4), sized(4)
     flow = Dataflow(mod, replay.plainly)
-    assert flow.shows_same(program_of(with_state(["attend with zeros", "weigh"] * 4, mod), x), (x,), {}, 1)
+    assert flow.replay(program_of(with_state(["attend with zeros", "weigh"] * 4, mod), x), (x,), {}, 1) == Replay(
+        Relation.SAME
+    )
     assert flow.pieces == 1
 
 
