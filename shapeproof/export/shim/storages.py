@@ -40,9 +40,14 @@ def storage_of(tensor: torch.Tensor) -> StorageWeakRef | None:
     return None if storage is None else StorageWeakRef(storage)
 
 
+_untyped_storage = torch.Tensor.untyped_storage
+"""As torch has it: it is replaced where the reads of a model are told."""
+
+
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     try:
-        return tensor.untyped_storage()
+        with torch._C.DisableTorchFunction():  # a function mode would call the method that `torch.Tensor` has now
+            return _untyped_storage(tensor)
     except NotImplementedError:
         return None
 

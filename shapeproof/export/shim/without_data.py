@@ -16,7 +16,7 @@ from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import fresh, is_fake
 from shapeproof.export.shim.trees import map_tensors
 
-READERS = ("tolist", "numpy", "__array__", "data_ptr", "__dlpack__")
+READERS = ("tolist", "numpy", "__array__", "data_ptr", "__dlpack__", "untyped_storage")
 """The methods that read the elements of a tensor, or tell where they are, and run no operator for it."""
 
 
@@ -63,5 +63,7 @@ def reads_told(told: Callable[[torch.Tensor, str], None]) -> Iterator[None]:
 
         return tell
 
-    with replaced(torch.Tensor, **{name: telling(name, getattr(torch.Tensor, name)) for name in READERS}):
+    methods = {name: telling(name, getattr(torch.Tensor, name)) for name in READERS}
+    packed: Any = {"to_dlpack": telling("to_dlpack", vars(torch)["to_dlpack"])}
+    with replaced(torch.Tensor, **methods), replaced(torch, **packed), replaced(torch.utils.dlpack, **packed):
         yield

@@ -176,25 +176,25 @@ def _instruction(step: dis.Instruction) -> Instruction:
 def _parts(step: Instruction, cells: set[str]) -> tuple[Instruction, ...]:
     """Return an instruction as Python 3.11 has it, or the instructions which it has in its place."""
     name, arg = step.opname, step.arg or 0
-    second = replace(step, is_jump_target=False)
+    second = functools.partial(replace, step, is_jump_target=False)
     match name:
         case name if name in _PARTS:
-            names = zip((step, second), _PARTS[name], step.argval, strict=True)
+            names = zip((step, second()), _PARTS[name], step.argval, strict=True)
             return tuple(replace(each, opname=one, argval=value, argrepr=value) for each, one, value in names)
         case "LOAD_FAST" if step.argval in cells:
             return (replace(step, opname="LOAD_CLOSURE"),)
         case "LOAD_ATTR" if sys.version_info >= (3, 12) and arg & 1:
             return (replace(step, opname="LOAD_METHOD"),)
         case "COMPARE_OP" if step.argrepr.startswith("bool("):
-            return (replace(step, argrepr=step.argval), replace(second, opname="TO_BOOL"))
+            return (replace(step, argrepr=step.argval), second(opname="TO_BOOL"))
         case "BINARY_OP" if step.argrepr == "[]":
             return (replace(step, opname="BINARY_SUBSCR"),)
         case "BINARY_SLICE" | "STORE_SLICE":
             subscript = "BINARY_SUBSCR" if name == "BINARY_SLICE" else "STORE_SUBSCR"
-            taking = replace(second, opname=subscript, opcode=dis.opmap.get(subscript, step.opcode))
+            taking = second(opname=subscript, opcode=dis.opmap.get(subscript, step.opcode))
             return (replace(step, opname="BUILD_SLICE", arg=2), taking)
         case "RETURN_CONST":
-            return (replace(step, opname="LOAD_CONST"), replace(second, opname="RETURN_VALUE"))
+            return (replace(step, opname="LOAD_CONST"), second(opname="RETURN_VALUE"))
         case "LOAD_COMMON_CONSTANT" if step.argrepr == "AssertionError":
             return (replace(step, opname=_FAILING),)
         case "CALL_INTRINSIC_1" if step.argrepr == "INTRINSIC_LIST_TO_TUPLE":
@@ -203,7 +203,7 @@ def _parts(step: Instruction, cells: set[str]) -> tuple[Instruction, ...]:
             return (replace(step, opname="FORMAT_VALUE", arg=WITH_SPEC),)
         case "CALL_FUNCTION_EX" if sys.version_info >= (3, 14):
             return (replace(step, arg=1),)
-    return (replace(step, opname=_RENAMED.get(name, name)),)
+    return (replace(step, opname=_RENAMED[name]) if name in _RENAMED else step,)
 
 
 def end_of(code: CodeType, index: int) -> Hashable:

@@ -74,6 +74,9 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
         served |= result.relation is runner.Relation.SAME
         if result.relation is runner.Relation.BOTH_RAISE:
             raising.append(point)
+    once = eager.compare_once_with_data(found.forms[0], run)
+    if once is not None and not once[1].agrees:
+        return Disagreement(dict(once[0]), once[1])
     served = served or not raising or eager.failure(found.start, SEEDS[0]) is None
     for point in claimed(raising, eager.inputs, found, domain) if served else ():
         result = eager.compare(found.forms, point)

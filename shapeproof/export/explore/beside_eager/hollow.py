@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ import torch
 from shapeproof.export.limits import CHEAP_ELEMENTS
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.process.modes import modes, precision
+from shapeproof.export.shim.process.modes import generators_restored, modes, precision
 from shapeproof.export.shim.storages import (
     bytes_of,
     holds_data,
@@ -44,6 +45,9 @@ _META = torch.device("meta")
 
 FEW_ELEMENTS = 64
 """A tensor of so few floats keeps them: a scale, or a bias, that a model may read."""
+
+_TAKE_OVER = {"aten._unsafe_view.default"}
+"""Its result lies in its operand's memory, and no schema says so: torch calls it where nobody else has the operand."""
 
 _MOST_DRAWN = 2**14
 """The most random numbers by which the generator is advanced for a call that is not run."""
@@ -109,6 +113,8 @@ class Numbers:
     """Elements that were read, by their digest; by number the bytes of storages that are given or became hollow."""
     laid: dict[Hashable, Any] = field(default_factory=dict)
     """The fake results of a call, by its operator, the layouts of its operands, and its constants."""
+    tried: set[Hashable] = field(default_factory=set)
+    """The calls whose kernels were seen to lay out their results so."""
     fakes: Fakes = field(default_factory=Fakes)
 
     def of(self, key: Hashable) -> int:
@@ -144,6 +150,8 @@ class Run:
     numbers: Numbers
     keeps_few: bool = True
     """Whether integers, and tensors of few floats, keep their elements."""
+    tries_kernels: bool = False
+    """Whether each kernel runs once for the layouts of its operands: it may refuse what torch's fake kernel accepts."""
     calls: list[Call] = field(default_factory=list)
     unknown: str | None = None
     """Why the run has given up. It stays so, should the model catch the error."""
@@ -296,14 +304,46 @@ class Run:
     def _results(self, call: tuple[Any, Any, Any], written: Sequence[torch.Tensor], laid: Laid) -> Any:
         """Return the results of a call: what it writes, and hollow tensors that lie as torch says."""
         func, args, kwargs = call
-        if written and schemas.returns_written(func):
-            return tuple(written) if len(written) > 1 else written[0]
-        if laid not in self.numbers.laid:
+        returns_written = bool(written) and schemas.returns_written(func)
+        if laid not in self.numbers.laid and not returns_written:
             self.numbers.laid[laid] = self.numbers.fakes.run(func, args, kwargs)
-        made = self.numbers.laid[laid]
+        made = self.numbers.laid.get(laid)
+        if self.tries_kernels and laid not in self.numbers.tried:
+            self._try_kernel(call, written, written if returns_written else made)
+            self.numbers.tried.add(laid)
+        if returns_written:
+            return tuple(written) if len(written) > 1 else written[0]
         if made is None or any(not isinstance(each, torch.Tensor | None) for each in leaves(made)):
             raise Unknown(f"`{func}`")
         return map_tensors(made, _hollow_like)
+
+    def _try_kernel(self, call: tuple[Any, Any, Any], written: Sequence[torch.Tensor], expected: Any) -> None:
+        """Run a kernel on numbers that nobody has computed, and give up unless its results lie as expected.
+
+        Large operands that it only reads are the hollow ones: their memory takes no room as long as nobody writes.
+        """
+        func, args, kwargs = call
+        tensors = {id(each): each for each in strided_tensors([*args, *kwargs.values()])}
+        written_to = set(map(id, written))
+        own = {
+            key: _of_one_number(each)
+            for key, each in tensors.items()
+            if self.is_hollow(each) and (key in written_to or each.numel() <= CHEAP_ELEMENTS)
+        }
+        if written and len(set(map(storage_of, tensors.values()))) < len(tensors):
+            raise Unknown(f"memory that `{func}` writes, and reads under another layout")
+        only_read = {storage_of(own.get(key, each)) for key, each in tensors.items() if key not in written_to}
+        given, named = map_tensors((tuple(args), dict(kwargs)), lambda each: own.get(id(each), each))
+        try:
+            with generators_restored():
+                made = leaves(func(*given, **named))
+        except Exception as error:  # noqa: BLE001 - whatever it raises, data tell whether eager raises it, too
+            raise Unknown(f"`{func}`, which raises {type(error).__name__}") from None
+        shares = not only_read.isdisjoint(map(storage_of, strided_tensors(made)))
+        if (shares and str(func) not in _TAKE_OVER) or list(map(_laid_out, made)) != list(
+            map(_laid_out, leaves(expected))
+        ):
+            raise Unknown(f"how `{func}` lays out its results")
 
     def _told(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -330,8 +370,34 @@ def lying(tensor: torch.Tensor) -> Lies:
     return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), *kind(tensor)
 
 
+def reached(lies: Lies) -> tuple[Any, ...]:
+    """Return a layout without the strides that reach no element, and without the device."""
+    sizes, strides, offset, dtype, *_ = lies
+    return sizes, [stride for size, stride in zip(sizes, strides, strict=True) if size > 1], offset, dtype
+
+
+def reach(lies: Lies) -> int:
+    """Return the elements of the storage up to the last one of a tensor."""
+    sizes, strides, offset, *_ = lies
+    if not math.prod(sizes):
+        return int(offset)
+    return int(offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)))
+
+
 def _is_whole(tensor: torch.Tensor) -> bool:
-    return tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes() and tensor.is_contiguous()
+    (own,) = storage_objects(tensor)
+    return tensor.numel() * tensor.itemsize == own.nbytes() and tensor.is_contiguous()
+
+
+def _laid_out(result: Any) -> Any:
+    return reached(lying(result)) if isinstance(result, torch.Tensor) else None
+
+
+def _of_one_number(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that lies in memory of its own as another does in its: of ones, or of 0 where it may index."""
+    made = torch.zeros if _may_be_index(tensor) else torch.ones
+    memory = made(reach(lying(tensor)), dtype=tensor.dtype, device=tensor.device)
+    return memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 def _hollow_like(fake: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +30,8 @@ from shapeproof.export.explore.beside_eager.hollow import (
     changed,
     lying,
     operands,
+    reach,
+    reached,
 )
 from shapeproof.export.limits import RUNS
 from shapeproof.export.ops import schemas
@@ -207,7 +208,7 @@ class _Piece:
             (dtype,) = {lies[3] for lies in ways}
             if not dtype.is_floating_point:
                 raise _Differs
-            drawn = floats((max(map(_reach, ways)),), generator) * scale
+            drawn = floats((max(map(reach, ways)),), generator) * scale
             yield number, drawn.to(dtype).untyped_storage()
 
     def run(
@@ -246,13 +247,13 @@ def _run(
     for each in call.results:
         is_written, index = each.part
         tensor = (wrote if is_written else made)[index]
-        if each.lies is not None and _reached(lying(tensor)) != _reached(each.lies):
+        if each.lies is not None and reached(lying(tensor)) != reached(each.lies):
             raise _Differs
         memory[each.number] = tensor.untyped_storage()
 
 
 def _lie_alike(one: Made, other: Made) -> bool:
-    return one.lies is not None and other.lies is not None and _reached(one.lies) == _reached(other.lies)
+    return one.lies is not None and other.lies is not None and reached(one.lies) == reached(other.lies)
 
 
 def _layout(operand: Hollow, layouts: Mapping[int, Lies | None]) -> Lies:
@@ -266,20 +267,6 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """Return the bits of a tensor; all NaN are one."""
     tensor = torch.where(tensor.isnan(), torch.nan, tensor) if tensor.is_floating_point() else tensor
     return tensor.contiguous().view(-1).view(torch.uint8)
-
-
-def _reached(lies: Lies) -> tuple[Any, ...]:
-    """Return a layout without the strides that reach no element, and without the device."""
-    sizes, strides, offset, dtype, *_ = lies
-    return sizes, [stride for size, stride in zip(sizes, strides, strict=True) if size > 1], offset, dtype
-
-
-def _reach(lies: Lies) -> int:
-    """Return the elements of the storage up to the last one of a tensor."""
-    sizes, strides, offset, *_ = lies
-    if not math.prod(sizes):
-        return int(offset)
-    return int(offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)))
 
 
 def _tensor(memory: torch.UntypedStorage, lies: Lies) -> torch.Tensor:

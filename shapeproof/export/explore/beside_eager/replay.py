@@ -176,8 +176,8 @@ class Eager:
         If both raise because of the chosen data, integers of 0 and of 1 are tried too. The second of two calls shows
         what a first call leaves in the model.
 
-        Of a large model, dataflow tells. Where two calls are asked for, one is run with data, too: a model may ask what
-        no run without data answers as eager does, as how a kernel lays out its result.
+        Of a large model, dataflow tells. Where two calls are asked for, each kernel runs once for the layouts of its
+        operands.
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
@@ -192,20 +192,40 @@ class Eager:
         args, kwargs = self.inputs.at(point, filled=True)
         if self.missing:
             return self._without_data(programs, point, *_with_integers(args, kwargs), calls)
-        found, large, here = Replay(Relation.SAME), not self.is_quick(point), tuple(sorted(point.items()))
+        found, large = Replay(Relation.SAME), not self.is_quick(point)
         for form in programs:
-            shown = large and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME
-            if shown and calls == 1:
+            if large and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
                 continue
-            self.with_data.update({here} if large else ())
-            with few_threads(form.work(point) if large else 0):
-                found = compare_on(self.mod, form, args, kwargs, 1 if shown else calls)
-            for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`
-                if found.relation is Relation.BOTH_RAISE:
-                    found = compare_on(self.mod, form, *map_integers(args, kwargs, made), calls)
+            found = self._with_data(form, point, args, kwargs, calls)
             if found.is_faint or not found.agrees:
                 break
         return found
+
+    def _with_data(
+        self, form: Form, point: Mapping[str, int], args: tuple[Any, ...], kwargs: dict[str, Any], calls: int
+    ) -> Replay:
+        large = not self.is_quick(point)
+        self.with_data.update({tuple(sorted(point.items()))} if large else ())
+        with few_threads(form.work(point) if large else 0):
+            found = compare_on(self.mod, form, args, kwargs, calls)
+        for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`
+            if found.relation is Relation.BOTH_RAISE:
+                found = compare_on(self.mod, form, *map_integers(args, kwargs, made), calls)
+        return found
+
+    def compare_once_with_data(
+        self, program: Form, points: Sequence[Mapping[str, int]]
+    ) -> tuple[Mapping[str, int], Replay] | None:
+        """Compare with data at the smallest of the points without a size of 0; None if that was done at one of these.
+
+        A run without data is told of all operators by a dispatch mode, and a model may see that one is active.
+        """
+        telling = [each for each in points if all(each.values())] or points[:1]
+        done = any(self.is_quick(each) or tuple(sorted(each.items())) in self.with_data for each in telling)
+        point = min(telling, key=self.inputs.elements)
+        if done or self.missing or self._too_large(point):
+            return None
+        return point, self._with_data(program, point, *self.inputs.at(point, filled=True), 1)
 
     def _without_data(
         self,

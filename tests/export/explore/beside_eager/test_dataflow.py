@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensor
@@ -14,7 +15,7 @@ from shapeproof.export.explore.beside_eager import hollow, replay
 from shapeproof.export.explore.beside_eager.dataflow import Dataflow
 from shapeproof.export.explore.beside_eager.forms import forms_of
 from shapeproof.export.explore.beside_eager.runner import Relation, Replay
-from shapeproof.export.shim.without_data import READERS
+from shapeproof.export.shim.without_data import READERS, Fakes
 
 SIDE = 9
 """A square of these sides has more elements than a tensor that keeps its elements."""
@@ -135,6 +136,8 @@ WHAT_READS = {
     "numpy": lambda x: x + torch.from_numpy(x.numpy()),
     "rows": lambda x: x[x[:, 0] > 0],
     "address": lambda x: x + x.data_ptr() % 2,
+    "storage": lambda x: x + torch.empty(0).set_(x.untyped_storage(), 0, x.shape),
+    "dlpack": lambda x: x + torch.from_dlpack(torch.utils.dlpack.to_dlpack(x)),
 }
 
 
@@ -146,6 +149,60 @@ def test_a_run_gives_up_where_elements_are_read(name):
     with Dataflow(torch.nn.Identity(), replay.plainly).running(run), pytest.raises(hollow.Unknown):
         WHAT_READS[name](twin)
     assert run.unknown is not None
+
+
+def tried(call, *inputs):
+    """Run a call on hollow twins, and its kernels once."""
+    run = hollow.Run(hollow.Numbers(), tries_kernels=True)
+    twins = run.emptied(inputs)
+    with Dataflow(torch.nn.Identity(), replay.plainly).running(run):
+        call(*(twins[id(each)] for each in inputs))
+    return run
+
+
+KERNELS = {
+    "product": (torch.mm, 2),
+    "attention": (lambda x: F.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None]), 1),
+    "write": (lambda x, y: x.add_(y), 2),
+    "write into a row": (lambda x, y: x[3].copy_(y[5]), 2),
+    "several results": (lambda x: torch.max(x, 1), 1),
+    "view of a result": (lambda x: (x @ x).view(-1)[:7] * 2, 1),
+    "random": (lambda x: F.dropout(x, 0.5, training=True), 1),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_that_does_as_its_fake_says_runs_once(name):
+    call, count = KERNELS[name]
+    state = torch.get_rng_state()
+    run = tried(call, *(sized(each) for each in range(count)))
+    assert run.unknown is None
+    assert run.numbers.tried
+    if name != "random":
+        assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_kernel_that_lays_out_its_result_otherwise_ends_the_run():
+
+    class Otherwise(Fakes):
+        def run(self, func, args, kwargs):
+            return super().run(func, args, kwargs).t()
+
+    run = hollow.Run(hollow.Numbers(fakes=Otherwise()), tries_kernels=True)
+    x = sized(1)
+    twin = run.emptied([x])[id(x)]
+    with Dataflow(torch.nn.Identity(), replay.plainly).running(run), pytest.raises(hollow.Unknown):
+        torch.angle(twin)
+    assert "lays out" in run.unknown
+
+
+def test_a_kernel_that_refuses_its_operands_ends_the_run():
+    x = sized(1)
+    run = hollow.Run(hollow.Numbers(), tries_kernels=True)
+    twin = run.emptied([x])[id(x)]
+    with Dataflow(torch.nn.Identity(), replay.plainly).running(run), pytest.raises(hollow.Unknown):
+        twin.to(torch.float8_e4m3fn) + twin.to(torch.float8_e4m3fn)
+    assert "raises" in run.unknown
 
 
 def test_an_index_out_of_range_is_not_shown_to_be_the_same():
@@ -176,8 +233,9 @@ class Asking(torch.nn.Module):
     [
         lambda _: torch.compiler.is_compiling(),
         lambda x: isinstance(x, FakeTensor),
+        lambda _: torch._C._len_torch_dispatch_stack() > 0,
     ],
-    ids=["is_compiling", "FakeTensor"],
+    ids=["is_compiling", "FakeTensor", "a dispatch mode is active"],
 )
 def test_a_large_model_that_asks_whether_it_is_traced_is_refuted(asks):
     report = check(Asking(asks).eval(), (torch.randn(3, 256),), dynamic_shapes=({0: Dim("n", max=64)},))
