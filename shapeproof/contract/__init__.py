@@ -7,7 +7,8 @@ inputs.py      the requirements on one flat input
                how a call nests the flat inputs
 sizes.py       symbols read off sizes, and checked against formulas
 outside.py     the error for inputs that are not accepted
-archives.py    the contract inside the file of a saved program
+archives.py    the contract inside the file of a saved program, or beside it
+onnx_files.py  the contract inside an ONNX file
 """
 
 from shapeproof.contract.contract import Contract, load

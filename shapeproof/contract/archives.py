@@ -1,7 +1,9 @@
-"""Find the report in the .pt2 archive of a saved program: a ZIP file. Only the report's text is read.
+"""Find the report or the contract in a file made from a program. Only its text is read.
 
-`torch.export.save` writes a graph's custom metadata into `models/<name>.json`; the report is there under the name NOTE.
-Several programs that serve one domain are saved with one common report, as a separate file of the archive.
+A .pt2 archive is a ZIP file. `torch.export.save` writes a graph's custom metadata into `models/<name>.json`; the report
+is there under the name NOTE. Several programs that serve one domain are saved with one common report, as a separate
+file of the archive; so is a package of AOTInductor. An ONNX file has the contract among its metadata properties. A
+program of ExecuTorch has it in a file beside it: `model.pte.contract.json`.
 """
 
 from __future__ import annotations
@@ -22,10 +24,35 @@ from shapeproof.files import MOST
 NOTE = "shapeproof_report"
 """The name of a report in a graph's custom metadata and among the files of an archive."""
 
+PROPERTY = "shapeproof_contract"
+"""The name of a contract among the metadata properties of an ONNX file."""
+BESIDE = ".contract.json"
+"""The end of the name of the file that holds the contract of a file of ExecuTorch."""
+
 _DAMAGED = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OverflowError, KeyError,
 )  # fmt: skip
 """The errors that Python raises on archives that are damaged, encrypted, or compressed by an unknown method."""
+
+
+STARTS = 6
+"""The number of bytes that tell what a file is."""
+
+
+def kind_of(start: bytes) -> str:
+    """Return "archive", "onnx", "executorch" or "other" for the first bytes of a file.
+
+    torch writes the version of an ONNX file first: field 1, a number.
+    """
+    if start.startswith(b"PK\x03\x04"):
+        return "archive"
+    if start.startswith(b"\x08"):
+        return "onnx"
+    return "executorch" if start[4:6] == b"ET" else "other"
+
+
+class _InAnotherFile(ValueError):
+    """The file is a program of ExecuTorch, which holds no texts."""
 
 
 @contextlib.contextmanager
@@ -61,6 +88,8 @@ def saved_text(source: str | Path | IO[Any], what: str) -> tuple[bytes | str, st
     try:
         with opened(source) as file:
             return text_of_archive(file), name
+    except _InAnotherFile:
+        return saved_text(f"{name}{BESIDE}", what)
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
@@ -72,10 +101,20 @@ def text_of_archive(file: IO[bytes]) -> bytes | str:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file is damaged or too long, or an archive without a report; the message says which.
+        ValueError: the file is damaged or too long, or has no report; the message says which.
     """
-    start = file.read(4)
-    if start != b"PK\x03\x04":
+    start = file.read(STARTS)
+    kind = kind_of(start)
+    if kind == "onnx":
+        from shapeproof.contract.onnx_files import property_of
+
+        found = property_of(file, PROPERTY)
+        if found is None:
+            raise ValueError(f"it is an ONNX file without the metadata property {PROPERTY}")
+        return found
+    if kind == "executorch":
+        raise _InAnotherFile(f"a program of ExecuTorch has its contract beside it, in a file named ...{BESIDE}")
+    if kind != "archive":
         content = start + file.read(MOST)
         if len(content) > MOST:
             raise ValueError("it is too long")

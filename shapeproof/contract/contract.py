@@ -191,7 +191,9 @@ KIND = "shapeproof contract"
 
 
 def load(path: str | Path | IO[Any]) -> Contract:
-    """Read a contract from a file of `Contract.save` or `Report.save`, or from the .pt2 archive of a saved program.
+    """Read a contract from a file of `Contract.save` or `Report.save`, or of a program that has its contract with it.
+
+    These are the .pt2 archives of `torch.export.save`, and whatever `shapeproof.ship` wrote.
 
     Args:
         path: the file, or its path. No code in it is run.
