@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOMS = ("constraints", "contract", "solver", "seen", "export", "operators", "serve", "ci")
+ROOMS = ("constraints", "contract", "solver", "seen", "export", "operators", "serve", "ship", "ci")
 """From the bottom up: a room may import itself and what stands before it."""
 
 PRIVATE_TORCH_ALLOWED = (

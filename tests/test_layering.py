@@ -1,4 +1,4 @@
-"""The boundaries of the rooms: ci, serve, operators, export, seen, solver, contract, constraints; what each may load.
+"""The boundaries of the rooms, from ci, ship, serve and operators down to constraints; what each may load.
 
 Held twice. The source is read, so that an import inside a function counts too; and each lower room is imported in a
 fresh interpreter, so that what comes in through third parties counts too.

@@ -16,6 +16,8 @@ import pytest
 import torch
 from torch.export import ExportedProgram
 
+from shapeproof.export.shim.trees import aot_loaded, aot_packaged
+
 Run = Callable[..., Any]
 
 
@@ -38,8 +40,9 @@ def compiled(program: ExportedProgram) -> Run:
 
 def packaged(program: ExportedProgram, folder: Path) -> Run:
     """AOTInductor's package."""
-    path = torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "model.pt2"))
-    return torch._inductor.aoti_load_package(path)
+    path = str(folder / "model.pt2")
+    aot_packaged(program, path)
+    return aot_loaded(path)
 
 
 def onnx(program: ExportedProgram) -> Run:

@@ -6,8 +6,9 @@ The main path builds a program without knowing of any form, since a form is veri
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -83,6 +84,25 @@ class VerifiedProgram(ReportedProgram):
         refuse_divisions(self, joint)
         joint.rely_on([self.contract])
         return self._audited(joint)
+
+    def ship(self, path: str | Path, *, to: Any, model: torch.nn.Module | None = None) -> Any:
+        """Write the program as the file of a consumer, once the file was run beside eager: see `shapeproof.ship.ship`.
+
+        That room stands above this one and is found by its name.
+
+        Args:
+            path: the file.
+            to: "onnx", "executorch", "aoti", "pt2", or a Target.
+            model: the model that was exported, to compare with; without it, this program.
+
+        Returns:
+            The Verdict, which says at how many points the file was run.
+
+        Raises:
+            FileDiffers: the file does something else; nothing is written.
+            UsageError: the consumer cannot convert the program, or is not installed; or the program is not proved.
+        """
+        return import_module("shapeproof.ship").ship(self, path, to=to, model=model)
 
 
 class Regions(ReportedRegions):

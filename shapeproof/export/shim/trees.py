@@ -132,10 +132,16 @@ def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     return torch.export.ExportedProgram.run_decompositions(program, table)
 
 
-def aot_compiled(program: torch.export.ExportedProgram, folder: str) -> Callable[..., Any]:
-    """Return the program as AOTInductor compiles it, with its own copy of the weights; the package goes to a folder."""
+def aot_packaged(program: torch.export.ExportedProgram, path: str) -> None:
+    """Compile the program by AOTInductor into a package, which has its own copy of the weights; `path` ends in .pt2."""
     import torch._inductor
 
-    path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")
+    torch._inductor.aoti_compile_and_package(program, package_path=path)
+
+
+def aot_loaded(path: str) -> Callable[..., Any]:
+    """Return what a package of AOTInductor computes, as a callable that takes what the program takes."""
+    import torch._inductor
+
     loaded: Callable[..., Any] = torch._inductor.aoti_load_package(path)
     return loaded

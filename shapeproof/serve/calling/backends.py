@@ -15,7 +15,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError, nearest
 from shapeproof.export import VerifiedProgram
-from shapeproof.export.shim.trees import aot_compiled, tensors_in, unflattened
+from shapeproof.export.shim.trees import aot_loaded, aot_packaged, tensors_in, unflattened
 
 Run = Callable[..., Any]
 
@@ -57,7 +57,9 @@ def resolved(backend: str | Callable[[VerifiedProgram], Run] | None) -> Backend:
 def _aot_inductor(program: VerifiedProgram, _: torch.nn.Module) -> Run:
     _refuse_writes("aot_inductor", program)
     with tempfile.TemporaryDirectory() as folder:
-        return aot_compiled(program, folder)
+        path = f"{folder}/model.pt2"
+        aot_packaged(program, path)
+        return aot_loaded(path)
 
 
 def _onnxruntime(program: VerifiedProgram, _: torch.nn.Module) -> Run:

@@ -111,6 +111,7 @@ _NOISY = (
     "torch.export",
     "torch._export.non_strict_utils",
     "torch._subclasses.fake_tensor",
+    "torch.onnx",
 )
 
 
