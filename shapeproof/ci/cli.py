@@ -32,6 +32,8 @@ _COMMANDS = {
     "lock": "Check all models, and write what each accepts to shapeproof.lock.",
     "diff": "Fail where a model accepts less than shapeproof.lock says.",
     "explain": "Check one model, and print its report.",
+    "ship": "Write a model as a file for a consumer, once the file has done what eager does.",
+    "verify": "Run such a file beside the model, or by its contract alone.",
     "recheck": "Prove a certificate again with Z3, and with cvc5 where it is installed.",
     "seen": "Merge profiles of what a model was given, and print them or a spec.",
     "rule": "Print what a diagnostic means, and what to do.",

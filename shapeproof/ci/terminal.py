@@ -14,15 +14,19 @@ from rich.text import Text
 from shapeproof.ci.plain import no_command, plain
 from shapeproof.export.report.render import WIDTH
 
-EXIT_STATUS = {"proved": 0, "agrees": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
+EXIT_STATUS = {
+    **dict.fromkeys(("proved", "agrees", "same"), 0),
+    **dict.fromkeys(("refuted", "vacuous", "differs", "refuses"), 1),
+    "undecided": 3,
+}
 NO_VERDICT = 2
 INTERRUPTED = 130
 
 _COLOURS = {
-    r"(?m)^(error(?=\[)|(refuted|vacuous)(?=:|$))": "bold red",
+    r"(?m)^(error(?=\[)|(refuted|vacuous|differs|refuses)(?=:|$))": "bold red",
     r"(?m)^(warning(?=\[)|undecided(?=:|$))": "bold yellow",
     r"(?m)^(note|help)(?=:|\[)": "bold cyan",
-    r"(?m)^proved(?=:|$)": "bold green",
+    r"(?m)^(proved|same)(?=:|$)": "bold green",
 }
 
 

@@ -4,6 +4,8 @@ check.py     checks the models of specs
 lock.py      writes their proved contracts
 diff.py      compares the accepted inputs of two programs
 explain.py   one model, in full
+ship.py      writes a model as the file of a consumer
+verify.py    runs such a file
 rule.py      the page of a diagnostic
 seen.py      a spec from a profile of seen inputs
 recheck.py   proves a certificate again
