@@ -51,6 +51,7 @@ def ship(builder, *more, to="pt2"):
     return called("ship", f"shipped_model:{builder}", "--to", to, "-o", "model.pt2", *more)
 
 
+@pytest.mark.thorough
 def test_a_model_is_shipped_and_verified(folder):
     done = ship("build")
     assert (done.exit_code, (folder / "model.pt2").is_file()) == (0, True)

@@ -165,6 +165,7 @@ class Counting(torch.nn.Module):
         return x + self.seen
 
 
+@pytest.mark.thorough
 def test_state_is_compared_in_a_second_call(tmp_path):
     program = export(Counting(), (torch.ones(3),), dynamic_shapes=({0: T},))
     assert ship(program, tmp_path / "m.pt2", to="pt2", model=Counting()).status == "same"
@@ -192,6 +193,7 @@ def test_what_is_written_into_an_input_is_compared(tmp_path):
         ship(program, tmp_path / "m.pt2", to=replace(TARGETS["pt2"], convert=convert))
 
 
+@pytest.mark.thorough
 def test_containers_keywords_constants_and_numbers_are_handed_on(tmp_path):
     def model(x, *, pair, scale=2, flag=True, nothing=None):
         return {"a": x * scale, "b": [pair["one"] + pair["two"], x.shape[0]], "c": nothing, "d": flag}
