@@ -1,6 +1,7 @@
 """The inputs that a program accepts, for its servers. Imports neither torch nor Z3, only the standard library.
 
 contract.py    the contract: accepts, check, wrap; to JSON and back
+guarded.py     a session, method or callable that checks each call
 holder.py      checks flat inputs; finds the nearest accepted sizes
                the whole check as one generated function
 inputs.py      the requirements on one flat input
@@ -12,7 +13,8 @@ onnx_files.py  the contract inside an ONNX file
 """
 
 from shapeproof.contract.contract import Contract, load
+from shapeproof.contract.guarded import guard
 from shapeproof.contract.holder import Answer
 from shapeproof.contract.outside import OutsideDomain
 
-__all__ = ["Answer", "Contract", "OutsideDomain", "load"]
+__all__ = ["Answer", "Contract", "OutsideDomain", "guard", "load"]

@@ -24,6 +24,7 @@ from shapeproof.contract.inputs import (
     Input,
     IntInput,
     Items,
+    Misfit,
     ObjectInput,
     Opaque,
     Reader,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
     _P = ParamSpec("_P")
     _R = TypeVar("_R")
-
-
-_ACCEPTED = Answer()
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,8 @@ class Contract:
         Returns:
             An answer that is true or false, with the reason. Sizes given as a tuple are checked without a dtype.
         """
+        if self._fits(args, kwargs):
+            return Answer()
         try:
             return self._answer(self._reader.flat(args, kwargs))
         except OutsideDomain as outside:
@@ -107,7 +107,7 @@ class Contract:
         Raises:
             OutsideDomain: the inputs are not accepted; the message names the failing requirement and the value.
         """
-        outside = self._answer(self._reader.flat(args, kwargs)).outside
+        outside = None if self._fits(args, kwargs) else self._answer(self._reader.flat(args, kwargs)).outside
         if outside is not None:
             raise outside
 
@@ -118,11 +118,12 @@ class Contract:
             call: takes the inputs as the model does; or a mapping of their names among its arguments, as the `run`
                 of an ONNX Runtime session does; or one sequence of them, as the `execute` of an ExecuTorch method does.
         """
-        check = self.check
+        fits, check = self._fits, self.check
 
         @functools.wraps(call, updated=())
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            check(*args, **kwargs)
+            if not fits(args, kwargs):
+                check(*args, **kwargs)
             return call(*args, **kwargs)
 
         return checked
@@ -150,6 +151,19 @@ class Contract:
         return Reader(self.structure, self.inputs)
 
     @functools.cached_property
+    def _fits(self) -> Callable[[tuple[Any, ...], Mapping[str, Any]], bool]:
+        """The test for calls in a usual form. It may be false for accepted inputs; the reader and the guards decide."""
+        plain, accepts = self._reader.plain, self._whole.accepts
+
+        def fits(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+            try:
+                return accepts(*plain(args, kwargs))
+            except (LookupError, TypeError, Misfit):
+                return False
+
+        return fits
+
+    @functools.cached_property
     def _whole(self) -> Holder:
         return Holder(self.inputs, self.formulas, self.declared, self.names)
 
@@ -169,7 +183,7 @@ class Contract:
     def _answer(self, values: list[Any]) -> Answer:
         """Check the flat inputs."""
         holder = self._seen if self._hidden and any(value is HIDDEN for value in values) else self._whole
-        return _ACCEPTED if holder.accepts(values) else holder.judged(values)
+        return Answer() if holder.accepts(*values) else holder.judged(values)
 
 
 def _described(declared: Input) -> str:

@@ -4,7 +4,8 @@ For the calls of a server, the whole check is also generated as one function of 
 
 Law: where the function returns True, every guard of inputs.py and sizes.py is satisfied. Where it returns False, the
 guards decide and give the reason; so the function may return False for anything unusual. Its source consists of
-numbers and names generated here.
+numbers and names generated here. Sizes are taken to be ints, or torch's SymInts while it traces; a shape or size that
+equals a checked one is not checked again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Any
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import Formula, ge
-from shapeproof.constraints.meaning.compiled import compiled
+from shapeproof.constraints.meaning.compiled import compiled, eager_predicate
 from shapeproof.constraints.meaning.evaluate import evaluate, true_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges
+from shapeproof.constraints.terms import ZERO, Term
 from shapeproof.contract.inputs import (
     ConstantInput,
     Input,
@@ -32,7 +34,7 @@ from shapeproof.contract.inputs import (
     same_constant,
 )
 from shapeproof.contract.outside import OutsideDomain
-from shapeproof.contract.sizes import SizeGuard, size_of
+from shapeproof.contract.sizes import SizeGuard, further_sizes, readings, size_of
 from shapeproof.wording import values_text
 
 
@@ -84,7 +86,7 @@ class Holder:
     ) -> None:
         self._inputs = inputs
         self.guard = SizeGuard([each.sizes for each in inputs], formulas, declared, names, self._size_name)
-        self.accepts = accepting(inputs, self.guard)
+        self.accepts = accepting(inputs, self.guard.domain)
 
     def _size_name(self, leaf: int, index: int) -> str:
         declared = self._inputs[leaf]
@@ -178,60 +180,115 @@ def _outwards(given: int, bounds: Interval) -> Iterator[int]:
         yield from near
 
 
-_remembered = functools.lru_cache(maxsize=256)
+MOST_KNOWN = 256
 
 
-def accepting(inputs: Sequence[Input], guard: SizeGuard) -> Callable[[Sequence[Any]], bool]:
-    """Return the generated function."""
-    names: dict[str, Any] = {"torchs": _remembered(is_torchs), "same": same_constant, "holds": guard.holds}
-    values = "".join(f"a{index}, " for index in range(len(inputs)))
-    lines = [f"{values}= given"] if inputs else []
-    for index, declared in enumerate(inputs):
-        lines += _lines(index, declared, names)
-    arguments = ", ".join(
-        place.value(_size_text(inputs[place.leaf], place.leaf, place.index), _operation) for _, place in guard.places
-    )
-    lines.append(f"return holds({arguments})")
-    body = "\n".join(f"        {line}" for line in lines)
+class _Known(dict[Any, bool]):
+    """Remembers the answers of a test, for the classes and dtypes that calls give."""
+
+    def __init__(self, test: Callable[[Any], bool]) -> None:
+        self._test = test
+
+    def __missing__(self, asked: Any) -> bool:
+        answer = self._test(asked)
+        if len(self) < MOST_KNOWN:
+            self[asked] = answer
+        return answer
+
+
+_TORCHS = _Known(is_torchs)
+
+
+def accepting(inputs: Sequence[Input], domain: Sequence[Formula]) -> Callable[..., bool]:
+    """Return the generated function of the flat inputs, one argument each; `domain` is what their symbols satisfy."""
+    writer = _Writer()
+    for leaf, declared in enumerate(inputs):
+        writer.check(leaf, declared)
+    further = further_sizes(writer.sizes)
+    places = [*readings(writer.sizes).items(), *((name, place) for name, (place, _) in further.items())]
+    formulas = [*(formula for _, formula in further.values()), *domain]
+    names = writer.names | {"holds": eager_predicate(formulas, [name for name, _ in places])}
+    values = (place.value(_size_text(inputs[place.leaf], place.leaf, place.index), _operation) for _, place in places)
+    body = "\n".join(f"        {line}" for line in [*writer.lines, f"return holds({', '.join(values)})"])
+    arguments = ", ".join(f"a{leaf}" for leaf in range(len(inputs)))
     unusual = "    except Exception:\n        return False"
-    exec(f"def accepts(given):\n    try:\n{body}\n{unusual}", names)  # noqa: S102 - the text is made above, of names made above
-    found: Callable[[Sequence[Any]], bool] = names["accepts"]
+    exec(f"def accepts({arguments}):\n    try:\n{body}\n{unusual}", names)  # noqa: S102 - the text is made above, of names made above
+    found: Callable[..., bool] = names["accepts"]
     return found
 
 
-def _lines(index: int, declared: Input, names: dict[str, Any]) -> list[str]:
-    """Return the source lines that check one flat input."""
-    value = f"a{index}"
-    match declared:
-        case TensorInput():
-            names[f"dtype{index}"] = _called(declared.dtype)
-            names[f"device{index}"] = _called(declared.device)
-            names[f"layout{index}"] = _called(declared.layout)
-            fixed = [(dim, term.constant_value) for dim, term in enumerate(declared.sizes) if term.is_constant]
-            return [
-                f"if not dtype{index}({value}.dtype): return False",
-                f"if torchs(type({value})) and not (device{index}({value}.device) and layout{index}({value}.layout)):",
-                "    return False",
-                f"s{index} = {value}.shape",
-                f"if len(s{index}) != {len(declared.sizes)}: return False",
-                *(f"if s{index}[{dim}] != {size}: return False" for dim, size in fixed),
-            ]
-        case IntInput():
-            return [f"if type({value}) is not int: return False"]
-        case ConstantInput(value=expected):
-            names[f"constant{index}"] = expected
-            return [f"if {value} is not constant{index} and not same({value}, constant{index}): return False"]
-        case _:
+class _Writer:
+    """Writes the lines that check inputs. What is declared alike is compared with the first of its kind.
+
+    Attributes:
+        lines: the source; each line returns False or lets the next one decide.
+        names: the objects that the lines refer to.
+        sizes: the terms of the sizes that formulas are to check, by input; 0 in place of a size that a line checks.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"torchs": _TORCHS, "same": same_constant}
+        self.sizes: list[list[Term]] = []
+        self._first: dict[Any, Any] = {}  # properties or sizes of an input -> its number; a term -> the name of a size
+
+    def check(self, leaf: int, declared: Input) -> None:
+        """Write the lines for one flat input."""
+        self.sizes.append([*declared.sizes])
+        match declared:
+            case TensorInput():
+                self._check_properties(leaf, declared)
+                self.sizes[leaf] = self._check_shape(leaf, declared)
+            case IntInput():
+                self._refuse(f"type(a{leaf}) is not int")
+            case ConstantInput(value=expected):
+                self.names[f"constant{leaf}"] = expected
+                self._refuse(f"a{leaf} is not constant{leaf} and not same(a{leaf}, constant{leaf})")
+
+    def _check_properties(self, leaf: int, declared: TensorInput) -> None:
+        dtype, device, layout = properties = (declared.dtype, declared.device, declared.layout)
+        one = self._first.setdefault(properties, leaf)
+        if one == leaf:
+            known = {f"dtype{leaf}": _called(dtype), f"device{leaf}": _called(device), f"layout{leaf}": _called(layout)}
+            self.names |= known
+            self._refuse(f"not dtype{leaf}[d{leaf} := a{leaf}.dtype]")
+            self.lines.append(f"if torchs[type(a{leaf})]:")
+            self.lines.append(f"    if not device{leaf}[e{leaf} := a{leaf}.device]: return False")
+            self.lines.append(f"    if not layout{leaf}[y{leaf} := a{leaf}.layout]: return False")
+        else:
+            self._refuse(f"a{leaf}.dtype is not d{one} and not dtype{one}[a{leaf}.dtype]")
+            self._refuse(f"torchs[type(a{leaf})] and (a{leaf}.device != e{one} or a{leaf}.layout is not y{one})")
+
+    def _check_shape(self, leaf: int, declared: TensorInput) -> list[Term]:
+        one = self._first.setdefault(declared.sizes, leaf)
+        if one != leaf:
+            self._refuse(f"a{leaf}.shape != s{one}")
             return []
+        sizes = [_size_text(declared, leaf, index) for index in range(len(declared.sizes))]
+        self.lines.append(f"{''.join(f'{size}, ' for size in sizes) or '() '}= s{leaf} = a{leaf}.shape")
+        return list(map(self._check_size, sizes, declared.sizes))
+
+    def _check_size(self, size: str, term: Term) -> Term:
+        """Write the line for one size; return what is left for formulas."""
+        one = term.constant_value if term.is_constant else self._first.setdefault(term, size)
+        if one == size:
+            self._refuse(f"{size} < 0")
+            return term
+        self._refuse(f"{size} != {one}")
+        return ZERO
+
+    def _refuse(self, condition: str) -> None:
+        self.lines.append(f"if {condition}: return False")
 
 
-def _called(name: str) -> Callable[[Any], bool]:
-    """Return a memoised test for a dtype, device or layout of this name."""
-    return _remembered(lambda value: dtype_name(value) == name)
+@functools.lru_cache(maxsize=MOST_KNOWN)
+def _called(name: str) -> _Known:
+    """Return the test for a dtype, device or layout of this name."""
+    return _Known(lambda value: dtype_name(value) == name)
 
 
 def _size_text(declared: Input, leaf: int, index: int) -> str:
-    return f"s{leaf}[{index}]" if isinstance(declared, TensorInput) else f"a{leaf}"
+    return f"s{leaf}_{index}" if isinstance(declared, TensorInput) else f"a{leaf}"
 
 
 def _operation(op: Callable[..., Any], size: str, number: int) -> str:

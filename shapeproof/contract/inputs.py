@@ -177,7 +177,7 @@ _CONTAINERS = (dict, list, tuple)
 _MAPPINGS = (dict, Mapping)  # isinstance is fast for the first
 
 
-class _Misfit(Exception):
+class Misfit(Exception):
     """The arguments have another structure."""
 
 
@@ -189,9 +189,9 @@ class Items:
     parts: tuple[Tree, ...]
 
     def split(self, value: Any) -> list[Any]:
-        """Return the parts. Raises _Misfit if the value has another structure."""
+        """Return the parts. Raises Misfit if the value has another structure."""
         if not isinstance(value, self.kind) or len(value) != len(self.parts):
-            raise _Misfit
+            raise Misfit
         return list(value)
 
 
@@ -206,13 +206,13 @@ class Entries:
     """The class that the program takes, which a contract does not check; empty for a dict."""
 
     def split(self, value: Any) -> list[Any]:
-        """Return the parts. Raises _Misfit if the value has another structure."""
+        """Return the parts. Raises Misfit if the value has another structure."""
         if isinstance(value, Mapping):
             if value.keys() != set(self.keys):
-                raise _Misfit
+                raise Misfit
             return [value[key] for key in self.keys]
         if not self.is_object or not all(hasattr(value, key) for key in self.keys):
-            raise _Misfit
+            raise Misfit
         return [getattr(value, key) for key in self.keys]
 
 
@@ -273,9 +273,49 @@ class Reader:
         by_graph = {each.graph_name: index for index, each in enumerate(inputs)}
         self._flat = by_graph | by_name
         self._namings = (by_name, by_graph, self._flat)  # `d_a` may be an argument and also the graph's name of d['a']
-        flat = [*structure.args, *structure.kwargs.values()] == list(range(len(inputs)))
-        self._is_flat = flat and not any(isinstance(each, ObjectInput) for each in inputs)
+        agree = all(by_name.get(name, index) == index for name, index in by_graph.items())
+        self._fed_names = [
+            (tuple(each), self._constants_by(each)) for each in (by_name, by_graph if agree else by_name)
+        ]
+        self._first = next((inputs[index].name for index in self._asked), "")
+        self._ints = [index for index, each in enumerate(inputs) if isinstance(each, IntInput)]
+        self._is_seen = not any(isinstance(each, ObjectInput) for each in inputs)
+        self._is_flat = [*structure.args, *structure.kwargs.values()] == list(range(len(inputs)))
         self._keywords = tuple(structure.kwargs)
+
+    def _constants_by(self, naming: Mapping[str, int]) -> dict[str, Any]:
+        return {name: self._nothing[index] for name, index in naming.items() if index not in self._asked}
+
+    def plain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the flat inputs of a call in a usual form, at less cost. If they are accepted, so are those of `flat`.
+
+        Raises:
+            LookupError, TypeError, Misfit: the call has another form.
+        """
+        given = (*args, *kwargs.values()) if kwargs else args
+        last = given[-1]
+        if len(args) == len(self._structure.args) and len(kwargs) == len(self._keywords):
+            if self._is_flat and not isinstance(last, _CONTAINERS) and (not kwargs or tuple(kwargs) == self._keywords):
+                return given
+            if not self._is_flat:
+                raise Misfit
+        if not self._is_seen:
+            raise Misfit
+        if type(last) is dict and not [each for each in given[:-1] if hasattr(each, "keys")]:
+            return self._plain_feed(last)
+        if len(given) == 1 and isinstance(last, list | tuple):
+            return last
+        raise Misfit
+
+    def _plain_feed(self, feed: dict[str, Any]) -> list[Any]:
+        names, constants = self._fed_names[self._first not in feed]
+        whole = constants | feed if constants else feed
+        if len(whole) != len(names):
+            raise Misfit
+        values = list(map(whole.__getitem__, names))
+        for index in self._ints:
+            values[index] = self._leaf(index, values[index], fed=True)
+        return values
 
     def flat(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the flat inputs, in order; a missing input that is no constant is LEFT_OUT or HIDDEN.
@@ -283,18 +323,10 @@ class Reader:
         Raises:
             OutsideDomain: the call has another structure.
         """
-        readings = [self._as_called, self._as_feed, self._as_named, self._as_sequence]
-        if self._is_flat:
-            given = [*args, *kwargs.values()] if kwargs else [*args]
-            held = [value for value in given if isinstance(value, _CONTAINERS)]
-            if not held and len(args) == len(self._structure.args) and tuple(kwargs) == self._keywords:
-                return given
-            if len(held) == 1 and isinstance(held[0], dict):
-                readings = [self._as_feed]  # no other reading accepts a dict as an input
-        for read in readings:
+        for read in (self._as_called, self._as_feed, self._as_named, self._as_sequence):
             try:
                 return read(args, kwargs)
-            except _Misfit:
+            except Misfit:
                 continue
         raise self._refusal(args, kwargs)
 
@@ -302,7 +334,7 @@ class Reader:
         """Read the call as the model takes it."""
         structure = self._structure
         if len(args) != len(structure.args) or kwargs.keys() != structure.kwargs.keys():
-            raise _Misfit
+            raise Misfit
         given = zip(structure.args, args, strict=True)
         return self._filled([*given, *((tree, kwargs[name]) for name, tree in structure.kwargs.items())])
 
@@ -310,7 +342,7 @@ class Reader:
         """Read the arguments by name, as Python binds them."""
         named = dict(zip(self._structure.parameters, args, strict=False))
         if len(args) > len(self._structure.parameters) or named.keys() & kwargs.keys():
-            raise _Misfit
+            raise Misfit
         return self._by_name(named | dict(kwargs))
 
     def _as_feed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -318,7 +350,7 @@ class Reader:
         given = [*args, *kwargs.values()] if kwargs else args
         feeds = [each for each in given if isinstance(each, _MAPPINGS) and self._is_feed(each)]
         if len(feeds) != 1:
-            raise _Misfit
+            raise Misfit
         (feed,) = feeds
         if not feed.keys() <= self._flat.keys():
             return self._by_name(feed)
@@ -332,11 +364,11 @@ class Reader:
         """Read one sequence of all inputs, or of all inputs that are not constants."""
         given = [*args, *kwargs.values()]
         if len(given) != 1 or not isinstance(given[0], list | tuple):
-            raise _Misfit
+            raise Misfit
         for expected in (range(len(self._inputs)), self._asked):
             if len(given[0]) == len(expected):
                 return self._fed(zip(expected, given[0], strict=True))
-        raise _Misfit
+        raise Misfit
 
     def _fed(self, given: Iterable[tuple[int, Any]]) -> list[Any]:
         values = list(self._nothing)
@@ -347,7 +379,7 @@ class Reader:
     def _by_name(self, given: Mapping[str, Any]) -> list[Any]:
         arguments = self._structure.arguments
         if not given.keys() <= arguments.keys():
-            raise _Misfit
+            raise Misfit
         return self._filled([(arguments[name], value) for name, value in given.items()])
 
     def _filled(self, given: Sequence[tuple[Tree, Any]]) -> list[Any]:
@@ -378,9 +410,9 @@ class Reader:
             try:
                 return Sizes(tuple(map(_whole, value)))
             except TypeError:
-                raise _Misfit from None
+                raise Misfit from None
         if not isinstance(declared, ObjectInput):
-            raise _Misfit
+            raise Misfit
         return value
 
     def _refusal(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> OutsideDomain:

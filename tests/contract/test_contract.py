@@ -166,7 +166,7 @@ def test_a_contract_accepts_the_points_of_its_domain_and_no_others(made, sizes):
         )
     for call in ((a, n, b), (Array(a), n, Array(b)), ({"a": a, "n": n, "b": b},), ([Array(a), n, Array(b)],)):
         assert bool(made.accepts(*call)) == inside
-    assert bool(accepting(made.inputs, made.guard)([Array(a), n, Array(b)])) == inside
+    assert bool(accepting(made.inputs, made.guard.domain)(Array(a), n, Array(b))) == inside
 
 
 @given(contracts())

@@ -36,10 +36,7 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) 
     >>> compiled([parse_formula("h % 4 == 0"), parse_formula("h // w > 1")], ["h", "w"])(12, 4)
     True
     """
-    writer = _Writer(names, bits)
-    for formula in formulas:
-        writer.answer([f"not {writer.text(formula)}"], "False")
-    fast = writer.function("True")
+    fast = eager_predicate(formulas, names, bits)
 
     def test(*values: int) -> bool:
         try:
@@ -52,6 +49,19 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) 
             return answers <= {True}
 
     return test
+
+
+def eager_predicate(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) -> Callable[..., bool]:
+    """Return the predicate of `compiled` that raises wherever a node raises, even one that does not decide the answer.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> eager_predicate([parse_formula("h % 4 == 0"), parse_formula("h >= 1")], ["h"])(12)
+    True
+    """
+    writer = _Writer(names, bits)
+    for formula in formulas:
+        writer.answer([f"not {writer.text(formula)}"], "False")
+    return writer.function("True")
 
 
 def first_holding(groups: Sequence[Sequence[Formula]], names: Sequence[str]) -> Callable[..., int | None]:

@@ -21,8 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.export import Dim
 
+import shapeproof
 from shapeproof import contract
 from shapeproof.constraints.errors import UsageError
+from shapeproof.contract.archives import PROPERTY
+from shapeproof.contract.contract import contract_text
 from shapeproof.export import OutsideDomain, TensorSpec, check, export, load_regions, load_report
 from tests.export.random_programs import few, programs
 from tests.thoroughness import examples
@@ -393,13 +396,14 @@ def nested():
 
 
 @pytest.mark.thorough
-def test_a_session_of_onnx_runtime_is_wrapped(nested):
+def test_a_session_of_onnx_runtime_is_guarded(nested):
     runtime = pytest.importorskip("onnxruntime")
     np = pytest.importorskip("numpy")
     pytest.importorskip("onnxscript")
-    model = torch.onnx.export(nested, dynamo=True, verbose=False).model_proto.SerializeToString()
-    session = runtime.InferenceSession(model)
-    run = nested.report.contract.wrap(session.run)
+    model = torch.onnx.export(nested, dynamo=True, verbose=False).model_proto
+    model.metadata_props.add(key=PROPERTY, value=contract_text(nested.report.contract))
+    session = shapeproof.guard(runtime.InferenceSession(model.SerializeToString()))
+    run = session.run
     feed = {each.name: np.ones((8, 4), np.float32) for each in session.get_inputs()}
     assert run(None, feed)[0].shape == run(output_names=None, input_feed=feed)[0].shape == (8, 4)
     with pytest.raises(OutsideDomain, match=r"d\['a'\].shape\[0\] = 9, but d\['a'\].shape\[0\] <= 8 is declared"):
@@ -407,12 +411,23 @@ def test_a_session_of_onnx_runtime_is_wrapped(nested):
 
 
 @pytest.mark.slow
-def test_a_method_of_executorch_is_wrapped(nested):
+def test_a_package_of_aot_inductor_is_guarded(nested, tmp_path):
+    path = torch._inductor.aoti_compile_and_package(nested, package_path=str(tmp_path / "model.pt2"))
+    package = shapeproof.guard(torch._inductor.aoti_load_package(path), nested.report.contract)
+    good, bad = torch.ones(8, 4), torch.ones(8, 4, dtype=torch.float64)  # without a guard, bytes of doubles are read
+    assert package({"a": good}, good, True).shape == (8, 4)
+    for args in (({"a": bad}, good, True), ({"a": good}, bad, True), ({"a": torch.ones(9, 4)}, torch.ones(9, 4), True)):
+        with pytest.raises(OutsideDomain):
+            package(*args)
+
+
+@pytest.mark.slow
+def test_a_method_of_executorch_is_guarded(nested):
     runtime = pytest.importorskip("executorch.runtime")
     from executorch.exir import to_edge
 
     loaded = runtime.Runtime.get().load_program(to_edge(nested).to_executorch().buffer)
-    run = nested.report.contract.wrap(loaded.load_method("forward").execute)
+    run = shapeproof.guard(loaded.load_method("forward"), nested.report.contract).execute
     assert run([torch.ones(8, 4), torch.ones(8, 4), True])[0].shape == (8, 4)
     with pytest.raises(OutsideDomain):
         run([torch.ones(9, 4), torch.ones(9, 4), True])
