@@ -2,6 +2,8 @@
 
     python -m benchmarks.contract_cost
 
+The C++ header is measured where there is g++.
+
 Exit status 1: `shapeproof.guard` takes more than 5 microseconds for ten inputs.
 
 On two cores that were busy with other work (Python 3.11, torch 2.13), microseconds a call for ten inputs:
@@ -10,14 +12,19 @@ On two cores that were busy with other work (Python 3.11, torch 2.13), microseco
     a function, of tensors, of one shape        4.3
     a session, of arrays, of ten shapes         3.0
     a function, of tensors, of ten shapes       4.7
+    the C++ header, of ten shapes               0.09
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import timeit
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +36,25 @@ from shapeproof.contract import Contract
 from shapeproof.export import export
 
 REPEATS, CALLS = 7, 5_000
+LOOP = """
+#include "it.h"
+#include <chrono>
+#include <cstdio>
+int main() {{
+    std::int64_t sizes[][3] = {{{sizes}}};
+    const it::Tensor given[] = {{{tensors}}};
+    const auto start = std::chrono::steady_clock::now();
+    int refused = 0;
+    for (int round = 0; round < 1000000; ++round) {{
+        asm volatile("" ::: "memory");  // the sizes are read anew
+        refused += it::outside(given[0], given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8],
+                               given[9]).has_value();
+    }}
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    std::printf("%f", refused ? -1.0 : seconds.count());
+}}
+"""
+"""A program that calls a header a million times for ten tensors."""
 MOST = 5.0
 """Microseconds that a guard may take for ten inputs."""
 
@@ -107,7 +133,21 @@ def ten_inputs(kind: str, widths: list[int]) -> float:
     costs = {name: microseconds(guarded) - microseconds(plain) for name, (guarded, plain) in calls.items()}
     for name, cost in costs.items():
         print(f"{f'{name}, {kind}':<40} {cost:6.1f} us a call")
+    if shutil.which("g++"):
+        print(f"{f'the C++ header, {kind}':<40} {header_microseconds(contract):6.3f} us a call")
     return max(costs.values())
+
+
+def header_microseconds(contract: Contract) -> float:
+    """Of one call of the header for tensors of sizes 2, 16, and the constant."""
+    widths = [each.sizes[-1].constant_value for each in contract.inputs]
+    sizes = ", ".join(f"{{2, 16, {width}}}" for width in widths)
+    tensors = ", ".join(f"{{3, sizes[{index}], it::DType::float32}}" for index in range(len(widths)))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "it.h").write_text(contract.header("it"), encoding="utf-8")
+        Path(folder, "it.cpp").write_text(LOOP.format(sizes=sizes, tensors=tensors), encoding="utf-8")
+        subprocess.run(["g++", "-O2", "-std=c++17", "it.cpp", "-o", "it"], cwd=folder, check=True)  # noqa: S607
+        return float(subprocess.run([Path(folder, "it")], capture_output=True, check=True).stdout)
 
 
 def main() -> int:

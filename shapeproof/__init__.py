@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
-    from shapeproof.contract import guard as guard
+    from shapeproof.contract.guarded import guard as guard
 
-__all__, __getattr__ = imported(__name__, {".contract": "guard"})
+__all__, __getattr__ = imported(__name__, {".contract.guarded": "guard"})
 
 __version__ = "0.1.0"

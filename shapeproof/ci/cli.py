@@ -35,6 +35,7 @@ _COMMANDS = {
     "ship": "Write a model as a file for a consumer, once the file has done what eager does.",
     "verify": "Run such a file beside the model, or by its contract alone.",
     "recheck": "Prove a certificate again with Z3, and with cvc5 where it is installed.",
+    "header": "Write a C++ header that checks a contract.",
     "seen": "Merge profiles of what a model was given, and print them or a spec.",
     "rule": "Print what a diagnostic means, and what to do.",
 }

@@ -139,6 +139,19 @@ class Contract:
         """
         write_whole(Path(path), contract_text(self))
 
+    def header(self, name: str) -> str:
+        """Return a C++ header whose function `outside`, in the namespace `name`, checks the contract.
+
+        It takes the sizes and dtypes of the tensors, and the ints; constants are built into a program. Numbers of more
+        than 64 bits count as outside. What the contract does not check stands there as a comment.
+
+        Raises:
+            UsageError: the name is none of C++, or the contract has a dtype or a formula that no header checks.
+        """
+        from shapeproof.contract.header import header
+
+        return header(self, name)
+
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # without generated functions
 

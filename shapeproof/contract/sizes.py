@@ -136,11 +136,22 @@ class SizeGuard:
 
     def _refusal(self, point: Mapping[str, int], given: Sequence[Any]) -> OutsideDomain:
         formula = next(each for each in self.formulas if true_at(each, point) is not True)
+        values = {
+            name: point[each] if isinstance(each, str) else size_of(given[each.leaf], each.index)
+            for name, each in self.shown(formula).items()
+        }
+        return refusal(values, *self.requirement(formula))
+
+    def shown(self, formula: Formula) -> dict[str, Reading | str]:
+        """Return what a refusal shows, by the user's name: sizes off which symbols are solved, and the symbols."""
         solved = [place for name, place in self.places if name in formula.symbols and not place.is_plain]
-        shown = {self.size_name(each.leaf, each.index): size_of(given[each.leaf], each.index) for each in solved}
-        shown |= {self.names.get(name, name): point[name] for name in sorted(formula.symbols)}
+        sizes: dict[str, Reading | str] = {self.size_name(each.leaf, each.index): each for each in solved}
+        return sizes | {self.names.get(name, name): name for name in sorted(formula.symbols)}
+
+    def requirement(self, formula: Formula) -> tuple[str, str]:
+        """Return the formula in the user's names, and its source: declared or required."""
         because = "declared" if formula in self._declared else "required"
-        return refusal(shown, format_formula(formula, rename=self.names), because)
+        return format_formula(formula, rename=self.names), because
 
 
 def size_of(value: Any, index: int) -> Any:

@@ -9,4 +9,5 @@ verify.py    runs such a file
 rule.py      the page of a diagnostic
 seen.py      a spec from a profile of seen inputs
 recheck.py   proves a certificate again
+header.py    a contract as a C++ header
 """

@@ -1,0 +1,40 @@
+"""`shapeproof header CONTRACT` writes a C++ header that checks a contract."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shapeproof.ci.terminal import show
+from shapeproof.constraints.errors import UsageError
+from shapeproof.contract import load
+from shapeproof.files import write_whole
+
+EXAMPLES = "Example: shapeproof header model.contract.json -o model.h"
+
+
+def header(
+    contract: Annotated[
+        Path, typer.Argument(metavar="CONTRACT", help="The file of a contract, a report, or a saved program.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PATH", help="The header; without it, standard output.")
+    ] = None,
+) -> None:
+    """Write a C++ header that refuses the inputs that a contract does.
+
+    Its function is `outside`, in a namespace that is named as the file: model::outside in model.h. Exit status: 0, or 2
+    where there is no contract, or no header can check it.
+    """
+    name = re.sub(r"\W", "_", (output or contract).name.partition(".")[0], flags=re.ASCII)
+    text = load(contract).header(name)
+    if output is None:
+        show(text.rstrip("\n"))
+        return
+    try:
+        write_whole(output, text)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}") from None
