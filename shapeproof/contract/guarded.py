@@ -36,8 +36,8 @@ def guard(target: _T, contract: Contract | str | Path | None = None) -> _T:
 
     Args:
         target: a session of ONNX Runtime, of which `run` and `run_async` are checked; a method of ExecuTorch, of which
-            `execute` is; or a callable, such as a package of AOTInductor or a function. Everything else of the session
-            or method stays, unchecked: `run_with_iobinding`, too.
+            `execute` is; or a callable, such as a package of AOTInductor, which comes back as a function. Everything
+            else of the session or method stays, unchecked: `run_with_iobinding`, too.
         contract: the contract, or the path of a file that holds it. Without it, a session of ONNX Runtime is asked
             for the metadata property `shapeproof_contract` of its model.
 

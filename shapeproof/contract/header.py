@@ -39,7 +39,7 @@ _WORDS = """
     namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
     requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
     true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-    DType dtype_name outside std unlikeness"""
+    DType dtype_name outside std refusal"""
 _RESERVED = frozenset(
     [
         *_WORDS.split(),
@@ -121,7 +121,7 @@ class _Function:
         yield f"inline Refusal outside({', '.join(self._parameters())}) {{"
         for leaf, each in enumerate(self._inputs):
             if isinstance(each, TensorInput):
-                yield f"    if (Refusal unlikeness = {self._compared(leaf, each)}) return unlikeness;"
+                yield f"    if (Refusal refusal = {self._compared(leaf, each)}) return refusal;"
         for symbol, place in self._places.items():
             yield f"    const Int {self._symbols[symbol]} = {self._read(place)};"
         for formula in self._guard.formulas:

@@ -220,8 +220,8 @@ inline Refusal unlike(const Tensor& given, const std::string& name, DType dtype,
 
 /// Returns why the program refuses these inputs; nothing where it accepts them.
 inline Refusal outside(const Tensor& tokens, const Tensor& mask, std::int64_t k) {
-    if (Refusal unlikeness = unlike(tokens, "tokens", DType::int64, {ANY, ANY})) return unlikeness;
-    if (Refusal unlikeness = unlike(mask, "mask", DType::float32, {ANY, ANY})) return unlikeness;
+    if (Refusal refusal = unlike(tokens, "tokens", DType::int64, {ANY, ANY})) return refusal;
+    if (Refusal refusal = unlike(mask, "mask", DType::float32, {ANY, ANY})) return refusal;
     const Int length = tokens.sizes[1];
     const Int tokens_shape_0 = tokens.sizes[0];
     const Int k_ = k;
