@@ -1,3 +1,53 @@
+/// The dtypes, by the numbers of torch's C++, AOTInductor and ExecuTorch.
+enum class DType : int {
+    uint8 = 0,
+    int8 = 1,
+    int16 = 2,
+    int32 = 3,
+    int64 = 4,
+    float16 = 5,
+    float32 = 6,
+    float64 = 7,
+    complex32 = 8,
+    complex64 = 9,
+    complex128 = 10,
+    bool_ = 11,
+    bfloat16 = 15,
+    float8_e5m2 = 23,
+    float8_e4m3fn = 24,
+    float8_e5m2fnuz = 25,
+    float8_e4m3fnuz = 26,
+    uint16 = 27,
+    uint32 = 28,
+    uint64 = 29,
+};
+
+inline std::string dtype_name(DType dtype) {
+    switch (dtype) {
+        case DType::uint8: return "uint8";
+        case DType::int8: return "int8";
+        case DType::int16: return "int16";
+        case DType::int32: return "int32";
+        case DType::int64: return "int64";
+        case DType::float16: return "float16";
+        case DType::float32: return "float32";
+        case DType::float64: return "float64";
+        case DType::complex32: return "complex32";
+        case DType::complex64: return "complex64";
+        case DType::complex128: return "complex128";
+        case DType::bool_: return "bool";
+        case DType::bfloat16: return "bfloat16";
+        case DType::float8_e5m2: return "float8_e5m2";
+        case DType::float8_e4m3fn: return "float8_e4m3fn";
+        case DType::float8_e5m2fnuz: return "float8_e5m2fnuz";
+        case DType::float8_e4m3fnuz: return "float8_e4m3fnuz";
+        case DType::uint16: return "uint16";
+        case DType::uint32: return "uint32";
+        case DType::uint64: return "uint64";
+    }
+    return "another";
+}
+
 /// A tensor: its sizes and its dtype. An int is given as it is.
 struct Tensor {
     std::int64_t rank;

@@ -24,14 +24,9 @@ from shapeproof.contract.sizes import Reading, SizeGuard
 if TYPE_CHECKING:
     from shapeproof.contract.contract import Contract
 
-DTYPES = {
-    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
-    "complex32": 8, "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15, "float8_e5m2": 23,
-    "float8_e4m3fn": 24, "float8_e5m2fnuz": 25, "float8_e4m3fnuz": 26, "uint16": 27, "uint32": 28, "uint64": 29,
-}  # fmt: skip
-"""The numbers that torch's C++, AOTInductor and ExecuTorch give dtypes."""
-
 _CHECKS = Path(__file__).with_name("checks.h").read_text(encoding="utf-8")
+DTYPES = {name: word for word, name in re.findall(r'case DType::(\w+): return "(\w+)"', _CHECKS)}
+"""Torch's name of a dtype -> the header's."""
 _WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class compl
     concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete
@@ -39,7 +34,7 @@ _WORDS = """
     namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
     requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
     true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-    DType dtype_name outside std refusal"""
+    DType outside std refusal"""
 _RESERVED = frozenset(
     [
         *_WORDS.split(),
@@ -74,8 +69,6 @@ def header(contract: Contract, name: str) -> str:
             "",
             f"namespace {name} {{",
             "",
-            *_dtypes(),
-            "",
             _CHECKS,
             function,
             "",
@@ -83,24 +76,6 @@ def header(contract: Contract, name: str) -> str:
             "",
         ]
     )
-
-
-def _dtypes() -> Iterator[str]:
-    yield "/// The dtypes, by the numbers of torch's C++, AOTInductor and ExecuTorch."
-    yield "enum class DType : int {"
-    yield from (f"    {_dtype(each)} = {number}," for each, number in DTYPES.items())
-    yield "};"
-    yield ""
-    yield "inline std::string dtype_name(DType dtype) {"
-    yield "    switch (dtype) {"
-    yield from (f'        case DType::{_dtype(each)}: return "{each}";' for each in DTYPES)
-    yield "    }"
-    yield '    return "another";'
-    yield "}"
-
-
-def _dtype(name: str) -> str:
-    return f"{name}_" if name in _RESERVED else name
 
 
 class _Function:
@@ -143,7 +118,7 @@ class _Function:
             raise UsageError(f"a header cannot check {declared.name}: C++ has no number for the dtype {declared.dtype}")
         sizes = ", ".join(_number(each.constant_value) if each.is_constant else "ANY" for each in declared.sizes)
         name = self._inputs_named[leaf]
-        return f"unlike({name}, {_quoted(declared.name)}, DType::{_dtype(declared.dtype)}, {{{sizes}}})"
+        return f"unlike({name}, {_quoted(declared.name)}, DType::{DTYPES[declared.dtype]}, {{{sizes}}})"
 
     def _size(self, place: Reading) -> str:
         match self._inputs[place.leaf]:

@@ -28,6 +28,7 @@ from shapeproof.contract.header import _CHECKS, _WORDS, DTYPES, _expression
 from shapeproof.contract.inputs import ConstantInput, IntInput, ObjectInput, TensorInput
 from tests.contract.test_contract import PAIR, Array, contract, tensor
 
+NUMBERS = {name: int(re.search(rf"\b{word} = (\d+),", _CHECKS)[1]) for name, word in DTYPES.items()}
 NONE = ConstantInput("bias", "bias", None)
 FLAGS = [ConstantInput("flag", "flag", value=True), ConstantInput("s", "s", 4, (parse_term("s"),))]
 
@@ -126,7 +127,7 @@ def answer(made, values):
 def written(values):
     """The inputs as numbers on a line."""
     tensors = (
-        [len(each.shape), *each.shape, DTYPES.get(each.dtype, 99)] if isinstance(each, Array) else [each]
+        [len(each.shape), *each.shape, NUMBERS.get(each.dtype, 99)] if isinstance(each, Array) else [each]
         for each in values
     )
     return " ".join(str(number) for each in tensors for number in each)
@@ -166,7 +167,13 @@ def program(made):
 WORDS = sorted({*keyword.kwlist, *_WORDS.split(), *re.findall(r"[a-zA-Z]\w*", _CHECKS)})
 """Whatever an input could be called to clash with the header."""
 NAMED = contract(
-    [number(word, f"v{index}") for index, word in enumerate(WORDS)], [f"v{index} >= 1" for index in range(len(WORDS))]
+    [tensor("tensor0", "m"), *(number(word, f"v{index}") for index, word in enumerate(WORDS))],
+    [
+        *(f"v{index} >= -9" for index in range(len(WORDS))),
+        "min(v0, v1) // 2 + max(v2, m) % 3 >= -9",
+        "(v3 & v4) + (v5 | v6) + (v7 ^ v8) + v1**v9 + (v1 << v9) + (v1 >> v9) != 5",
+        "(v0 if v1 > 0 or v2 > 0 and v3 > 0 else v4) != 3",
+    ],
 )
 MADE = [*BY_KIND, NAMED, *at_random(40)]
 
@@ -283,7 +290,7 @@ def test_the_numbers_of_dtypes_are_those_of_torch():
     ours = {"uint8": "byte", "int8": "char", "int16": "short", "int32": "int", "int64": "long", "float16": "half",
             "float32": "float", "float64": "double", "complex32": "complexhalf", "complex64": "complexfloat",
             "complex128": "complexdouble"}  # fmt: skip
-    assert {name: numbers[ours.get(name, name)] for name in DTYPES} == DTYPES
+    assert {name: numbers[ours.get(name, name)] for name in DTYPES} == NUMBERS
 
 
 def test_the_command_writes_the_header(tmp_path):
