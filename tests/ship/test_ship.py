@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch.export import Dim
 
+import shapeproof
 from shapeproof import contract as contracts
 from shapeproof.constraints.errors import UsageError
+from shapeproof.contract import OutsideDomain
 from shapeproof.export import export
 from shapeproof.ship import TARGETS, FileDiffers, Target, ship, verify
 from tests.calling import Calls
@@ -230,3 +232,17 @@ def test_a_point_at_which_eager_raises_on_its_data_is_not_compared(tmp_path):
 def test_the_file_has_the_contract_of_the_program(tmp_path):
     of_padding().ship(tmp_path / "m.pt2", to="pt2")
     assert contracts.load(tmp_path / "m.pt2") == of_padding().report.contract
+
+
+def test_a_shipped_file_is_guarded_by_the_contract_in_it(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    path = tmp_path / "pairs.onnx"
+    pairs = ({0: 2 * Dim("pairs", min=1, max=8)},)
+    proved = export(Calls(lambda x: x.view(-1, 2, 4) * 2), (torch.randn(6, 4),), dynamic_shapes=pairs)
+    proved.ship(path, to="onnx")
+    session = shapeproof.guard(runtime.InferenceSession(str(path)))
+    assert session.run(None, {session.get_inputs()[0].name: torch.ones(4, 4).numpy()})[0].shape == (2, 2, 4)
+    for rows in (5, 18):
+        with pytest.raises(OutsideDomain):
+            session.run(None, {session.get_inputs()[0].name: torch.ones(rows, 4).numpy()})
