@@ -80,16 +80,24 @@ class Lending:
             vars(part).clear()
             torch.nn.Module.__init__(part)
         try:
-            if not all(each.expired() for each in self._copies):
+            if sum(each.nbytes() for each in self._left()) > _WORTH_A_COLLECTION:
                 gc.collect()  # a model may hold itself
-            for each in self._copies:
-                left = torch.UntypedStorage._new_with_weak_ptr(each.cdata)
-                if left is not None:
-                    left.data_ptr()
+            for each in self._left():
+                each.data_ptr()
         finally:
             for storage, owner in self._owners.values():
                 if same_memory(bytes_of(storage), bytes_of(owner)):
                     _swap(storage, owner)
+
+
+    def _left(self) -> Iterator[torch.UntypedStorage]:
+        """Yield the copies that somebody still holds."""
+        found = (torch.UntypedStorage._new_with_weak_ptr(each.cdata) for each in self._copies)
+        return (each for each in found if each is not None)
+
+
+_WORTH_A_COLLECTION = 2**24
+"""The bytes of copies for which unreachable objects are sought before they are moved; fewer are moved in less time."""
 
 
 @contextlib.contextmanager
