@@ -44,7 +44,6 @@ from shapeproof.export.explore.inferred.narrowing import (
     condense_narrowings,
     narrowing_to,
     raised_bound,
-    sayable,
     sums_in_example,
     without_empty,
 )
@@ -298,7 +297,6 @@ class Explorer:
             told = Cell(outside=outside, answers=self._cut.answers(cell, found.main.trial))
             found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, told))
             return
-        same_where: Formula = f.FALSE
         finding = None
         if not closely:
             finding = (
@@ -313,9 +311,7 @@ class Explorer:
             if closely and finding is not None and self._keeps_what_is_noted(finding, step, cell, outside, found):
                 return
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
-                beyond = self._cut.beyond(there.trial)
-                outside = f.disjunction(self._cut.outside(there.trial.known, found), *beyond)
-                same_where = f.disjunction(*beyond)
+                outside = f.disjunction(self._cut.outside(there.trial.known, found), *self._cut.beyond(there.trial))
                 self._settle(there, found)
             if finding is None:
                 found.served.append(there)
@@ -326,9 +322,6 @@ class Explorer:
             return
         about = replace(finding.cell, asked=step.decision.formula, outside=outside)
         finding = attributed(replace(finding, cell=about), found.main.trial)
-        wider = f.disjunction(step.decision.taken, same_where)
-        if finding.decision is step.decision and wider is not step.decision.taken and sayable(wider):
-            finding = replace(finding, joint=wider)
         if closely or not finding.is_about_another(step.decision):
             found.add(finding)
             return

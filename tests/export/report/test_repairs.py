@@ -182,7 +182,8 @@ def test_one_line_that_branches_is_one_diagnostic_and_it_speaks_true():
     shapes = ({0: Dim("n", min=1, max=9)}, {0: Dim("m", min=1, max=9)})
     report = check(mod, vectors((4, 8)), dynamic_shapes=shapes)
     (found,) = report.diagnostics
-    assert found.message == "the model does something else where `x.shape[0] != 4 and x.shape[0] != 8`"
+    told = "x.shape[0] != 4 and (y.shape[0] != 4 or x.shape[0] != 8)"
+    assert found.message == f"the model does something else where `{told}`"
     assert found.witness == {"x.shape[0]": 1, "y.shape[0]": 1}
     assert [note.text for note in found.notes if note.label == "also"] == ["1 other question at this line"]
     repair = report.repair()

@@ -6,6 +6,8 @@ import itertools
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.export import check
@@ -43,6 +45,30 @@ def test_the_condition_of_another_program_is_the_region_that_the_program_serves(
     (required,) = (note.text for note in found.notes if note.label == "required")
     assert required == "x.shape[0] >= 5 and x.shape[0] <= 7"
     assert found.witness == {"x.shape[0]": 1}
+
+
+class Listed(torch.nn.Module):
+    """Multiplies by an entry of a list: the trace is one size's, whichever it was made at."""
+
+    def __init__(self, factors):
+        super().__init__()
+        self.factors = factors
+
+    def forward(self, x):
+        return x * self.factors[x.shape[0] - 1]
+
+
+@pytest.mark.thorough
+@settings(max_examples=20)
+@given(st.lists(st.booleans(), min_size=5, max_size=5), st.integers(1, 6))
+def test_the_condition_is_the_region_that_is_served_wherever_the_model_was_traced(changes, example):
+    """The fault: `x.shape[0] == 7` was required, or `x.shape[0] != 5` where 6 is another program's, too."""
+    factors = [2 + sum(changes[:size]) for size in range(6)]
+    shapes = {"x": {0: Dim("n", min=1, max=6)}}
+    found = check(Listed(factors), (torch.ones(example),), dynamic_shapes=shapes).diagnostics
+    served = [size for size in range(1, 7) if factors[size - 1] == factors[example - 1]]
+    told = [required_by(each).replace("x.shape[0]", "size") for each in found]
+    assert [size for size in range(1, 7) if all(eval(each, {"size": size}) for each in told)] == served  # noqa: S307
 
 
 class Halves(torch.nn.Module):
