@@ -106,20 +106,23 @@ class Explorer:
     def _related_as_in_the_example(self, best: Exploration, domain: Facts) -> Exploration | None:
         """Explore where an inferred size is the sum of two others, as in the example, if not all of that is served.
 
-        Example: a mask is as long as what was cached and what is new. None if that leaves out more, or is not served.
+        Example: a mask is as long as what was cached and what is new. None if that is not served, or serves no sizes
+        that are left out now: what is asked of other sizes than the sum (`a == b`) would be asked again.
         """
         kept = narrowed(domain, best.narrowings)
-        for equal in sums_in_example(self._inputs):
-            whole = domain.assuming(equal)
+        for name, equal in sums_in_example(self._inputs):
+            cut = [each for each in best.narrowings if name in each.requirement.symbols <= equal.symbols]
+            whole = domain.assuming(equal) if cut or best.findings else domain
             open_ = [each.decision for each in best.findings if each.requirement.symbols <= equal.symbols]
-            cut = [each for each in best.narrowings if not implied(each.requirement, whole)]
-            open_ += [each.decision for each in cut if each.requirement.symbols <= equal.symbols]
+            open_ += [each.decision for each in cut if not implied(each.requirement, whole)]
             by = [Decision(equal, Kind.ASSERTED, outcome=True, where=each.where) for each in open_[:1]]
             asked = asked_for(by, self._inputs)
             again = self._again(whole, frozenset()) if asked else None
             if again is None or again.findings:
                 continue
-            if all(implied(each.requirement, kept) for each in again.narrowings):
+            served = narrowed(whole, again.narrowings)
+            more = best.findings or not all(implied(each.requirement, served) for each in best.narrowings)
+            if more and all(implied(each.requirement, kept) for each in again.narrowings):
                 again.narrowings[:0] = asked
                 return again
         return None

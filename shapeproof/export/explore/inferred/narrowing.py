@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Container, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.formulas import Formula, connected
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.decisions import Decision, Kind
@@ -138,7 +138,8 @@ def _asked_by(part: Formula, asked: dict[Formula, Decision], domain: Facts) -> D
 
     Example: after `if x.shape[0] == 33`, the line `if y.shape[0] == x.shape[0]` fixes `y.shape[0] == 33`.
     """
-    implying = set(clash(domain.assuming(part.negation, *asked)))
+    about = connected(part.symbols, [*domain.formulas, part.negation, *asked])
+    implying = set(clash(Facts(about, domain.budget)))
     return asked[max(reversed(asked), key=lambda each: (each in implying, bool(each.symbols & part.symbols)))]
 
 
@@ -160,12 +161,12 @@ def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Con
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
 
 
-def sums_in_example(inputs: Inputs) -> list[Formula]:
-    """Return what the example says of inferred sizes that are the sum of two others, in every other given input too."""
+def sums_in_example(inputs: Inputs) -> list[tuple[str, Formula]]:
+    """Return the inferred sizes that are the sum of two others, as the example and every other given input say."""
     example, inferred = inputs.example or {}, inputs.domain.of_role(Role.INFERRED)
     names = [name for name in inputs.domain.symbols if name in example]
     return [
-        equal
+        (name, equal)
         for name in names
         if name in inferred
         for one, other in itertools.combinations((each for each in names if each != name), 2)

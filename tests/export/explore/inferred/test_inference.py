@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch.export import Dim
@@ -138,6 +140,22 @@ def test_a_batch_of_one_is_kept_where_only_the_noted_size_is_another_elsewhere(m
         assert report.status == "proved", str(report)
         run = report.program.module()
         assert all(agree(Attention(), run, rows(b, q, k)) for b in (1, 2, 3) for q in (1, 2, 4) for k in (1, 3))
+
+
+class Added(torch.nn.Module):
+    def forward(self, a, b, c, d):
+        return a + b, c + d
+
+
+@pytest.mark.parametrize("sizes", [(3, 6), (4, 8), (3, 5), (5, 5)])
+def test_a_sum_in_the_example_is_inferred_only_where_it_serves_more_sizes(sizes):
+    """The fault: `c.shape[0] == a.shape[0] + b.shape[0]` was inferred of an example with 3, 3, 6 and 6 rows."""
+    left, right = map(vector, sizes)
+    report = check(Added(), (left, left, right, right), dynamic_shapes=({0: Dim.AUTO},) * 4)
+    run = report.program.module()
+    assert report.status == "proved"
+    for n, m in itertools.product(range(4), repeat=2):
+        assert agree(Added(), run, (vector(n), vector(n), vector(m), vector(m)))
 
 
 class Masks(torch.nn.Module):
