@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import pytest
 from hypothesis import assume, given
@@ -10,6 +11,7 @@ from shapeproof.constraints.formulas import TRUE
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -74,6 +76,60 @@ def test_wishes_that_cannot_be_granted_are_dropped_one_by_one():
     assert point["b"] == point["a"]
     assert point["c"] >= 500
     assert generic(facts("a >= 1", "a <= 0"), ["a"]) is None
+
+
+def _questions_of_a_generic_point(texts, names):
+    known = Facts(map(parse, texts), ledger=Ledger())
+    point = generic(known, names)
+    assert all(holds(fact, point) for fact in known.formulas)
+    return point, len(known.ledger.entries)
+
+
+@pytest.mark.parametrize("upper", [4096, 9])
+def test_a_generic_point_of_independent_sizes_needs_no_question(upper):
+    names = [f"d{index}" for index in range(60)]
+    point, questions = _questions_of_a_generic_point([f"2 <= {name} <= {upper}" for name in names], names)
+    counts = Counter(point.values())
+    assert questions == 0
+    assert max(counts.values()) == (1 if upper > 60 else 8)  # 60 sizes over 8 values, as evenly as possible
+    assert min(counts.values()) == (1 if upper > 60 else 7)
+
+
+def test_the_questions_of_a_generic_point_of_ordered_sizes_are_linear():
+    for count in (4, 8, 16):
+        names = [f"d{index:02}" for index in range(count)]
+        chain = [f"{one} <= {other}" for one, other in itertools.pairwise(names)]
+        point, questions = _questions_of_a_generic_point([*chain, f"{names[0]} >= 2"], names)
+        assert len(set(point.values())) == count
+        assert questions <= count
+
+
+def test_a_size_that_only_the_solver_can_move_is_neither_0_nor_1():
+    point = generic(facts("a >= 1", "b >= 1", "a*b == 35"), ["a", "b"])
+    assert sorted(point.values()) == [5, 7]
+
+
+def test_a_generic_point_moves_the_size_that_leaves_room_for_the_others():
+    point = generic(facts("5 <= a <= 9", "5 <= b <= 6", "5 <= c <= 6"), ["a", "b", "c"])
+    assert {point["b"], point["c"]} == {5, 6}
+    assert point["a"] >= 7
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=4), st.integers(0, 5))
+def test_a_generic_point_has_as_few_accidental_zeros_and_ones_as_possible(box, relation):
+    names = [f"d{index}" for index in range(len(box))]
+    more = ["d0 == d0", "d0 % 3 == 1", "d0*d0 <= 40", f"d0 <= {names[-1]}", f"{names[-1]} != d0 + 1", "d0 + 2 >= 4"]
+    texts = [f"{low} <= {name} <= {low + wide}" for name, (low, wide) in zip(names, box, strict=True)]
+    known = facts(*texts, more[relation])
+    boxed = itertools.product(*(range(low, low + wide + 1) for low, wide in box))
+    inside = [point for point in boxed if known.contains(dict(zip(names, point, strict=True)))]
+    point = generic(known, names)
+    assert (point is None) == (not inside)
+    assert point is None or tuple(point[name] for name in names) in inside
+    if point is not None:
+        free = [name for name in names if isinstance(known.reduce(symbol(name)), Term)]
+        least = min(sum(values[names.index(name)] in {0, 1} for name in free) for values in inside)
+        assert sum(point[name] in {0, 1} for name in free) == least
 
 
 BOXES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=3)

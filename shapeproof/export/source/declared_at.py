@@ -52,7 +52,7 @@ def _in(file: str, line: int) -> Where:
 
 
 def _where(name: str, *, file: str, line: int) -> SourceLocation:
-    others = _users_files() if file.endswith(".py") and name.isidentifier() else ()
+    others = _users_files(len(sys.modules)) if file.endswith(".py") and name.isidentifier() else ()
     found = _places(name, [file]) or _places(
         name, (each for each in others if name in "".join(linecache.getlines(each)))
     )
@@ -64,8 +64,9 @@ def _places(name: str, files: Iterable[str]) -> list[SourceLocation]:
     return [SourceLocation(file, line) for file in files for line in _written(file).get(name, ())]
 
 
-def _users_files() -> set[str]:
-    """The files of the loaded modules that are not installed."""
+@functools.lru_cache(maxsize=1)
+def _users_files(_: int) -> set[str]:
+    """The files of the loaded modules that are not installed; found once for so many modules, not once per Dim."""
     modules = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
     files = (str(vars(module).get("__file__")) for module in modules)
     return {file for file in files if file.endswith(".py") and not file.startswith((*_INSTALLED, OURS))}

@@ -5,10 +5,12 @@ Law: every point is evaluated before it is returned: all facts and the formula h
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
-from shapeproof.constraints.formulas import FALSE, TRUE, Formula, conjunction, disjunction, ge, le, ne
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
@@ -16,7 +18,7 @@ from shapeproof.constraints.work import current_meter
 from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.sampled.points import Point, doubles, public
+from shapeproof.solver.sampled.points import Point, doubles, moved, named, public
 
 _SMALL, _LARGE = 5, 200
 """Sizes to trace at, and to run eager with."""
@@ -239,34 +241,76 @@ def _is_of_a_double(measure: Term, point: Point) -> bool:
 def generic(facts: Facts, names: Sequence[str]) -> Point | Undecided | None:
     """Return a generic point to trace at: small values, not 0 or 1, pairwise distinct.
 
-    These are wishes; as many as the facts allow are granted, in that order.
+    These are wishes; as many as the facts allow are granted. Values are chosen one by one and checked by evaluation.
+    The solver is asked only about sizes that are still 0 or 1, so n sizes cost at most n questions.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
     {'b': 5, 'h': 32}
     """
-    point = None if facts.contradictory else find(TRUE, facts)  # no unsat core is needed
-    if not isinstance(point, dict):
-        return point
-    here = facts.fork()
-    every: Formula = FALSE
+    found = None if facts.contradictory else find(TRUE, facts)
+    if not isinstance(found, dict):
+        return found
+    known = {facts.reduce(symbol(name)): name for name in reversed(names)}  # of equal sizes, the first represents all
+    free = [name for value, name in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
+    sizes = {name: _usual(max(facts.range_of(name).lower or 0, 0)) for name in free}
+    here, accidents = facts.aside(), functools.partial(_accidents, sizes)
+    point, *others = here.points(names) or [dict.fromkeys(names, 0) | found]
     with until_spent(facts.budget.for_a_task):
-        every, *wishes = _wishes(names, here)
-        together = grant(every, here) if wishes else None
-        if together is not None:  # every point that is left grants each wish
-            point, wishes = together, wishes[:1]
-        for wish in wishes:
-            point = grant(wish, here) or point
-    return _away_from_bounds(point, names, every, facts)
+        point = _without_accidents(point, sizes, here)
+        for other in others if any(accidents(point)[0]) else ():
+            point = min(point, _without_accidents(other, sizes, here), key=accidents)
+        for name in [name for name in sizes if point[name] in {0, 1}]:
+            general = [each for each in sizes if each == name or point[each] not in {0, 1}]
+            asked = find(conjunction(*(ge(symbol(each), 2) for each in general)), here)
+            whole = named(here.known, {**point, **asked}) if isinstance(asked, dict) else None
+            if whole is not None and here.add_point(whole):
+                point = min(point, _without_accidents(whole, sizes, here), key=accidents)
+    return public(point) if here.add_point(point, point) else found
 
 
-def _away_from_bounds(point: Point, names: Sequence[str], wish: Formula, facts: Facts) -> Point:
-    """Return the point with each size half a lower bound away from it: a bound is often a size of the model's own."""
-    lows = {name: facts.range_of(name).lower or 0 for name in names if name in point}
-    near = {name: low for name, low in lows.items() if low > _SMALL and point[name] < low + low // 2}
-    moved = {**point, **{name: point[name] + low // 2 for name, low in near.items()}}
-    return moved if near and holds_at(wish, moved) and facts.contains(moved) else point
+def _usual(low: int) -> range:
+    """Return the values that are neither tiny nor large, beside a lower bound: a bound is often a size of the model."""
+    return range(max(_SMALL, low + low // 2), max(_LARGE, 2 * low) + 1)
+
+
+def _accidents(sizes: Mapping[str, range], point: Point) -> list[tuple[int, ...]]:
+    """Return what is accidental about a point, and then about each size; less is better.
+
+    These are whether a size is 0 or 1, how many others are equal to it, and whether it has an unusual value.
+    """
+    counts = Counter(point[name] for name in sizes)
+    values = ((point[name], usual) for name, usual in sizes.items())
+    each = [(value in {0, 1}, counts[value] - 1, value not in usual) for value, usual in values]
+    return [tuple(map(sum, zip(*each, strict=True))), *each]
+
+
+def _without_accidents(point: Point, sizes: Mapping[str, range], facts: Facts) -> Point:
+    """Return the point with each size moved in turn, while all facts hold, to where least about it is accidental."""
+    least = _accidents(sizes, point)
+    for index, name in enumerate(sizes, 1):
+        for near, changed in _moves(name, sizes[name].start + index - 1, point, facts):
+            if not any(least[index]):
+                break
+            found = _accidents(sizes, near)
+            if found[index] < least[index] and found[0] <= least[0] and facts.add_point(near, changed):
+                point, least = near, found
+    return point
+
+
+def _moves(name: str, first: int, point: Point, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
+    """Yield the points with another value of a symbol that decides about the size, and the names that may change.
+
+    Sizes that begin with values of their own, and that no fact relates, are moved once each.
+    """
+    for free in sorted(facts.known.solved.get(name, symbol(name)).symbols):
+        bounds = facts.known.range_of(free)
+        low = max(bounds.lower or 0, 0)
+        span = min(first + _LARGE, first + _LARGE if bounds.upper is None else bounds.upper) - low + 1
+        start = first - low if free == name else 0
+        near = (moved(facts.known, point, free, low + (start + offset) % span) for offset in range(span))
+        yield from (each for each in near if each is not None)
 
 
 def grant(wish: Formula, facts: Facts) -> Point | None:
@@ -283,19 +327,3 @@ def grant(wish: Formula, facts: Facts) -> Point | None:
         return None
     facts.learn(wish)
     return found
-
-
-def _wishes(names: Sequence[str], facts: Facts) -> Iterator[Formula]:
-    """All wishes at once, which usually succeeds; then one by one, the most important first.
-
-    Of sizes that are known to be equal, one represents all; a size with a single value gets no wish.
-    """
-    known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
-    sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
-    small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
-    away = [conjunction(ne(size, 0), ne(size, 1)) for size in sizes]
-    apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
-    yield conjunction(*small, *away, *apart)
-    yield from away
-    yield from apart
-    yield from small
