@@ -46,7 +46,7 @@ from shapeproof.export.trace.checks.raising import Raisings
 from shapeproof.export.trace.closed_trial import Where
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.witness import ascending, find, generic, smallest
+from shapeproof.solver.answers.witness import ascending, find, generic, grant, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import Expression
 from shapeproof.wording import values_text
@@ -126,64 +126,61 @@ class Fitting:
     def corners(self, domain: Facts, run: Sequence[Mapping[str, int]]) -> Iterator[Point]:
         """Yield the points with each size at an end of its range, or as near to it as the domain allows.
 
-        An end that is too large to be run is approached alone, the other sizes at their least, unless a point that has
-        been run is as near. If the example's inputs are large already, every size from 2 on is near enough.
+        Ends that are too large to be run are approached together, unless points that were run before are as near to
+        each. If the example's inputs are large already, every size from 2 on is near enough.
         """
-        alike = {name: domain.reduce(symbol(name)) for name in self.names}
-        free = _free(alike)
-        for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), RUNS):
-            chosen = dict(zip(free, ends, strict=True))
-            corner = self._of_box(chosen, alike, domain) or self._corner(chosen, domain, run)
-            if corner is not None:
-                yield corner
+        alike, before = {name: domain.reduce(symbol(name)) for name in self.names}, [*run]
+        bounds = {name: domain.range_of(name) for name in _free(alike)}
+        for high in at_upper_ends(list(bounds)):
+            ends = {
+                name: list(_towards(each.upper if name in high else each.lower, each.lower))
+                for name, each in bounds.items()
+                if each != Interval()  # a size without bounds (an int) keeps its first value
+            }
+            for step in range(max(map(len, ends.values()), default=0)):
+                left = {name: values[step:] or values[-1:] for name, values in ends.items()}
+                whole = self.whole(self._nearest(left, alike, domain), STAND_IN_GROWTH if step else REPLAY_GROWTH)
+                if whole is not None:
+                    if step == 0 or not all(self._is_near(whole[name], name, before) for name in high):
+                        before.append(whole)
+                        yield whole
+                    break
 
-    def _of_box(self, ends: Mapping[str, bool], alike: Mapping[str, Expression], domain: Facts) -> Point | None:
-        """Return the corner of the box around the domain, if it lies in the domain and can be run."""
-        bounds = {name: domain.range_of(name) for name in ends}
-        if not bounds or any(each.lower is None for each in bounds.values()):
-            return None
-        first = {name: _towards(each.upper if ends[name] else each.lower, each.lower) for name, each in bounds.items()}
-        values = {alike[name]: next(each) for name, each in first.items()}
-        whole = self.whole({name: value for name, each in alike.items() if (value := _value(each, values)) is not None})
-        return whole if whole is not None and domain.contains(whole) else None
+    def _is_near(self, value: int, name: str, run: Sequence[Mapping[str, int]]) -> bool:
+        return any(point[name] >= (min(value, _GENERAL) if self._large else value) for point in run)
 
-    def _corner(self, ends: Mapping[str, bool], domain: Facts, run: Sequence[Mapping[str, int]]) -> Point | None:
-        """Return a corner. A size without bounds in the domain (an int) keeps its first value."""
-        facts, best = domain.fork(), None
-        for name, high in ends.items():
-            bounds = facts.ranges.get(name)
-            if bounds is None:
-                continue
-            whole, stands_in = self._first(name, _towards(bounds.upper if high else bounds.lower, bounds.lower), facts)
-            if whole is None:
-                continue
-            near = min(whole[name], _GENERAL) if self._large else whole[name]
-            if stands_in and (sum(ends.values()) > 1 or any(point[name] >= near for point in run)):
-                return None
-            facts, best = facts.assuming(f.eq(symbol(name), whole[name])), whole
-        return best
-
-    def _first(self, name: str, values: Iterable[int], facts: Facts) -> tuple[Point | None, bool]:
-        """Return a point with the first value that can be run, and whether it stands for one that is too large."""
-        too_large = False
-        for value in values:
-            found = find(f.TRUE, facts.assuming(f.eq(symbol(name), value)))
-            whole = self.whole(found, STAND_IN_GROWTH if too_large else REPLAY_GROWTH)
-            if whole is not None:
-                return whole, too_large
-            too_large |= isinstance(found, Mapping)
-        return None, too_large
+    def _nearest(self, ends: Mapping[str, Sequence[int]], alike: Mapping[str, Expression], domain: Facts) -> Found:
+        """Return the point with the first of these values; unless the domain has it, one size after the other."""
+        first = {alike[name]: values[0] for name, values in ends.items()}
+        known = {name: value for name, each in alike.items() if (value := _value(each, first)) is not None}
+        if domain.contains(self.completed(known)):
+            return known
+        here = domain.fork()
+        for name, values in ends.items():
+            any(grant(f.eq(symbol(name), value), here) is not None for value in values)
+        return find(f.TRUE, here)
 
     def ones(self, domain: Facts) -> Iterator[Point]:
         """Yield the point that sets as many sizes as possible to 1, one after the other."""
-        every = dict.fromkeys(self.names, 1)
-        if domain.contains(every):
-            return self.among([every])
-        facts = domain.fork()
-        for name in self.names:
-            one = facts.assuming(f.eq(symbol(name), 1))
-            facts = facts if one.contradictory else one
-        return self.among([find(f.TRUE, facts)])
+        one = dict.fromkeys(self.names, (1,))
+        return self.among([self._nearest(one, {name: symbol(name) for name in one}, domain)])
+
+
+def at_upper_ends(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the names whose sizes are at their upper ends, for each corner: every choice of at most four names.
+
+    Of more, a choice for each pair of names and of their ends: n names have about log2(n) + 3 (Kleitman and Spencer).
+
+    >>> [*at_upper_ends("ab")], [*map("".join, at_upper_ends("abcde"))]
+    ([[], ['b'], ['a'], ['a', 'b']], ['', 'abcde', 'abc', 'ade', 'bd', 'ce'])
+    """
+    if 2 ** len(names) <= RUNS:
+        choices = itertools.product((False, True), repeat=len(names))
+        yield from (list(itertools.compress(names, chosen)) for chosen in choices)
+        return
+    rows = next(rows for rows in itertools.count(1) if math.comb(rows, rows // 2 + 1) >= len(names))
+    columns = list(itertools.islice(itertools.combinations(range(rows), rows // 2 + 1), len(names)))
+    yield from ([name for name, column in zip(names, columns, strict=True) if row in column] for row in range(-1, rows))
 
 
 def _free(alike: Mapping[str, Expression]) -> list[str]:

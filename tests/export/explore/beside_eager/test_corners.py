@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 from shapeproof.export import check
+from shapeproof.export.explore.points import at_upper_ends
 from tests.agreement import agree
 
 RAISING = {
@@ -110,3 +112,20 @@ def test_a_region_takes_what_is_inferred_of_its_sizes() -> None:
         assert agree(mod, report.program.module(), (torch.randn(3, n),))
     claimed = check(mod, (torch.randn(3, 5),), dynamic_shapes=({1: Dim("n", min=0, max=8)},), branches="split")
     assert (claimed.status, claimed.diagnostics[0].witness) == ("refuted", {"x.shape[1]": 0}), str(claimed)
+
+
+def test_any_two_sizes_are_at_each_pair_of_their_ends_in_few_corners():
+    """The fault: of a hundred sizes, all but the last four were at their lower ends in all of sixteen corners."""
+    for count in range(1, 41):
+        corners = [set(high) for high in at_upper_ends([str(index) for index in range(count)])]
+        for one, other in itertools.combinations(map(str, range(count)), 2):
+            assert len({(one in high, other in high) for high in corners}) == 4
+        assert len(corners) <= max(16 if count <= 4 else 0, 3 + count.bit_length())
+
+
+def test_a_difference_where_two_of_six_sizes_are_large_is_found():
+    """The fault: the first two of six sizes were never at their upper ends together."""
+    large = model(lambda a, b, *_: a * (2 if type(a.shape[0]) is int and a.shape[0] + b.shape[0] > 15 else 1))
+    dims = tuple({0: Dim(name, min=2, max=8)} for name in "abcdeg")
+    shapes = {"a": dims[0], "b": dims[1], "_": dims[2:]}
+    assert check(large, tuple(torch.ones(3) for _ in dims), dynamic_shapes=shapes).status == "refuted"
