@@ -15,7 +15,7 @@ with the checks of its terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from shapeproof.constraints import operators, polynomials
@@ -350,3 +350,17 @@ def connected(symbols: frozenset[str], formulas: Sequence[Formula], others: Sequ
         about = about.union(*(each.symbols for each in near))
         rest -= near
     return [each for each in formulas if each not in rest]
+
+
+def independent(formulas: Sequence[Formula]) -> Iterator[list[Formula]]:
+    """Yield the formulas in groups that share no symbols: what follows from all about a group follows from it alone.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> list(independent([parse_formula(text) for text in ("b >= c", "d >= 2", "a >= b")]))
+    [[c <= b, b <= a], [d >= 2]]
+    """
+    left = list(formulas)
+    while left:
+        yield (group := connected(left[0].symbols, left))
+        taken = set(group)
+        left = [each for each in left if each not in taken]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.formulas import Formula, connected
+from shapeproof.constraints.formulas import Formula, independent
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Origin
 from shapeproof.export.build.accepted.contract import Requirements
@@ -44,6 +44,7 @@ from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import Bounds, domain_of_sizes
 from shapeproof.export.trace.traced import close_trace, note_known_sizes
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -206,17 +207,10 @@ def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
 
     Formulas that may be undefined come last, behind the formulas that keep them defined.
     """
-    kept: list[Formula] = []
-    for formula in sorted(formulas, key=lambda formula: not formula.total):
-        if not _implied(formula, kept):
-            kept.append(formula)
-    for formula in [formula for formula in kept if formula.total]:
-        others = [other for other in kept if other is not formula]
-        if _implied(formula, [other for other in others if other.total]):
-            kept = others
-    return kept
+    ordered = sorted(dict.fromkeys(formulas), key=lambda formula: not formula.total)
+    kept = {each for group in independent(ordered) for each in without_needless(group[::-1], _imply)}
+    return [formula for formula in ordered if formula in kept]
 
 
-def _implied(formula: Formula, by: Sequence[Formula]) -> bool:
-    """True if others imply the formula; only formulas that share symbols with it, directly or not, are consulted."""
-    return implied(formula, Facts(connected(formula.symbols, by)))
+def _imply(others: Sequence[Formula], formula: Formula) -> bool:
+    return implied(formula, Facts(other for other in others if other.total))
