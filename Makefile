@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff bench bench-publish bench-real bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -41,6 +41,7 @@ help:
 	@echo "make bench-real    the same at real size: time, and memory beyond the model (MODELS=llama: one of them)"
 	@echo "make bench-solver  the solver and its peers on the recorded questions"
 	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
+	@echo "make bench-growth  how an export's time grows with dims and pairs of dims, beside torch.export"
 	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
 	@echo "make bench-dispatch what finding its program costs a call"
 	@echo "make sweep-operators torch's own operators against their fake kernels and decompositions (QUICK=1: a sample; JOURNAL=FILE: can be resumed)"
@@ -131,6 +132,10 @@ bench-solver: $(VENV)/.test
 LARGEST ?= 10000
 bench-scaling: $(VENV)/.test
 	$(RUN) -m benchmarks.scaling --largest $(LARGEST)
+
+# Two minutes.
+bench-growth: $(VENV)/.test
+	$(RUN) -m benchmarks.growth
 
 # Fails where a result is not eager's.
 bench-graphs: $(VENV)/.test
