@@ -89,7 +89,6 @@ class Lending:
                 if same_memory(bytes_of(storage), bytes_of(owner)):
                     _swap(storage, owner)
 
-
     def _left(self) -> Iterator[torch.UntypedStorage]:
         """Yield the copies that somebody still holds."""
         found = (torch.UntypedStorage._new_with_weak_ptr(each.cdata) for each in self._copies)
