@@ -3,6 +3,7 @@
 shipping.py  `ship` writes a file, `verify` runs one that exists
 targets.py   the consumers: how each converts a program, and runs its file
 points.py    the sizes at which a file is run, and inputs made from a contract alone
+apart.py     runs a file in a process of its own
 beside.py    runs the file beside eager, and compares results
 verdict.py   what came out
 """

@@ -32,6 +32,7 @@ from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.trace.traced import env_of
+from shapeproof.ship.apart import Apart
 from shapeproof.ship.beside import Beside
 from shapeproof.ship.points import inputs_of, inside, outside
 from shapeproof.ship.targets import Target, release, target_of, target_of_file
@@ -137,7 +138,7 @@ def _run(  # noqa: PLR0913, PLR0917 - a file, and what it is compared with
 ) -> Verdict:
     def load() -> Callable[..., Any]:
         with _told(f"{target.run_by} cannot load the file"):
-            return target.load(path, contract)
+            return Apart(target.apart, path) if target.apart else target.load(path, contract)
 
     points = inside(inputs, contract, [each.formula for each in decisions])
     so_far = replace(so_far, run_by=release(target.run_by))

@@ -38,6 +38,7 @@ class Target:
         convert: writes the file of a program, with the contract in it or beside it.
         load: returns the callable of a file; the contract tells how the inputs are called.
         made_by, run_by: the packages that convert, and that run the file.
+        apart: its name in TARGETS, if its file takes flat inputs and is run in a process of its own.
     """
 
     tool: str
@@ -45,6 +46,7 @@ class Target:
     load: Callable[[Path, Contract], Run]
     made_by: tuple[str, ...] = ("torch",)
     run_by: str = "torch"
+    apart: str = ""
 
 
 def target_of(to: str | Target) -> Target:
@@ -215,8 +217,10 @@ def _of_pt2(path: Path, _: Contract) -> Run:
 
 
 TARGETS = {
-    "onnx": Target("torch.onnx", _to_onnx, _of_onnx, ("torch", "onnx", "onnxscript"), "onnxruntime"),
-    "executorch": Target("executorch.exir", _to_executorch, _of_executorch, ("executorch",), "executorch"),
+    "onnx": Target("torch.onnx", _to_onnx, _of_onnx, ("torch", "onnx", "onnxscript"), "onnxruntime", "onnx"),
+    "executorch": Target(
+        "executorch.exir", _to_executorch, _of_executorch, ("executorch",), "executorch", "executorch"
+    ),
     "aoti": Target("AOTInductor", _to_aoti, _of_aoti),
     "pt2": Target("torch.export.save", _to_pt2, _of_pt2),
 }

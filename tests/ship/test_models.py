@@ -15,7 +15,6 @@ from tests.ship.test_consumers import installed
 
 LSTM = "asks for one number: keep the operator that asks whole"
 REFUSED = {
-    ("joint", "onnx"): LSTM,
     ("joint", "executorch"): LSTM,
     ("recommender", "executorch"): "its runtime has no aten::_embedding_bag.out",
     ("detector", "executorch"): "its runtime has no aten::sort.values",

@@ -40,6 +40,7 @@ from shapeproof.export.explore.beside_eager.forms import Form, asking, fresh_mod
 from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
+from shapeproof.export.ops.recurrent import unrolled
 from shapeproof.export.shim import trees
 from shapeproof.export.shim.modules import without_data
 from shapeproof.export.shim.process.idle_work import quiet
@@ -86,6 +87,11 @@ class TakenApart:
         self._program = program
         self.inputs = inputs
         self._where: Facts | None = None
+
+    @functools.cached_property
+    def whole(self) -> set[Any]:
+        """The operators that cannot be taken apart: an LSTM over a sequence whose length is no constant."""
+        return unrolled(self._program.graph)
 
     def by(self, decompose: Callable[[], _Program]) -> _Program:
         """Return the decomposed program, in core operators, if it agrees with the whole one at all tested points.
@@ -136,7 +142,7 @@ class TakenApart:
 
     def _tried(self) -> Facts:
         with quiet():
-            apart, trial = self._decomposed(lambda: trees.as_compiled(self._program))
+            apart, trial = self._decomposed(lambda: trees.as_compiled(self._program, self.whole))
         if trial is None:
             return Facts(())
         self._run_beside(apart, trial)

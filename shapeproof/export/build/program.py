@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from torch.export import default_decompositions
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.contract.archives import NOTE
@@ -75,7 +76,7 @@ class ReportedProgram(torch.export.ExportedProgram):
         decomp_table: dict[Any, Callable[..., Any]] | None = None,
         decompose_custom_triton_ops: bool = False,  # noqa: FBT001, FBT002 - torch's signature
     ) -> Self:
-        """Like torch's: return the program in core operators.
+        """Like torch's: return the program in core operators. Recurrent ones stay, where a length is no constant.
 
         Raises:
             UsageError: a decomposition is valid for only some of the declared sizes; the message names the operator.
@@ -83,6 +84,9 @@ class ReportedProgram(torch.export.ExportedProgram):
         plain = torch.export.ExportedProgram.__new__(torch.export.ExportedProgram)
         plain.__dict__.update(self.__dict__)
         guarding.note_guards(plain, [])  # a tracer would call the guards with its proxies of the inputs
+        whole = self.taken_apart.whole
+        if decomp_table is None and whole:
+            decomp_table = {func: rule for func, rule in default_decompositions().items() if func not in whole}
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
         verified = self.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
         verified.carry(self.report)

@@ -44,6 +44,18 @@ def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]
     return (out.transpose(0, 1) if named["batch_first"] else out, *(x.new_empty(each.shape) for each in hidden))
 
 
+def unrolled(graph: torch.fx.Graph) -> set[Any]:
+    """Return the operators of a graph that torch would unroll for a number of steps that is no constant."""
+    found = set()
+    for node in graph.nodes:
+        kind = known_of(node.target).steps if node.op == "call_function" else None
+        if kind is not None:
+            named = schemas.by_name(node.target, node.args, node.kwargs)
+            steps = named["input"].meta["val"].shape[1 if named["batch_first"] else 0]
+            found |= {node.target} if isinstance(steps, torch.SymInt) else set()
+    return found
+
+
 def _directions(named: Mapping[str, Any]) -> int:
     return 2 if named["bidirectional"] else 1
 

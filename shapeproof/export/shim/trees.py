@@ -6,7 +6,7 @@ Also forms of a program for its consumers: compiled, decomposed, with structured
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -124,12 +124,13 @@ def unflattened(results: Sequence[Any], program: torch.export.ExportedProgram) -
     return pytree.tree_unflatten(list(results), program.call_spec.out_spec)
 
 
-def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Return the program decomposed as AOTInductor decomposes it before compilation."""
+def as_compiled(program: torch.export.ExportedProgram, whole: Container[Any] = ()) -> torch.export.ExportedProgram:
+    """Return the program decomposed as AOTInductor decomposes it before compilation, but for these operators."""
     from torch._inductor.decomposition import select_decomp_table
 
     table = select_decomp_table()  # torch's table, less operators kept whole, and the compiler's rules
-    return torch.export.ExportedProgram.run_decompositions(program, table)
+    kept = {func: rule for func, rule in table.items() if func not in whole}
+    return torch.export.ExportedProgram.run_decompositions(program, kept)
 
 
 def aot_packaged(program: torch.export.ExportedProgram, path: str) -> None:

@@ -74,6 +74,20 @@ def test_an_operator_that_asks_to_no_effect_is_taken_apart(layer: str) -> None:
     assert all(agree(mod, run, (torch.randn(b, *sizes[1:]),)) for b in range(1, 7))
 
 
+RECURRENT = {"LSTM": "lstm.input", "GRU": "gru.input", "RNN": "rnn_tanh.input"}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_a_recurrent_operator_over_a_dynamic_length_stays_whole(kind: str) -> None:
+    mod = Calling(getattr(torch.nn, kind)(4, 3, batch_first=True, bidirectional=True, num_layers=2), 1)
+    shapes = ({0: Dim("b", min=1, max=4), 1: Dim("t", min=1, max=6)},)
+    apart = check(mod, (torch.randn(3, 5, 4),), dynamic_shapes=shapes).program.run_decompositions()
+    assert f"aten.{RECURRENT[kind]}" in {str(node.target) for node in apart.graph.nodes}
+    for sizes in itertools.product(range(1, 5), range(1, 7)):
+        assert agree(mod, apart.module(), (torch.randn(*sizes, 4),))
+
+
 def halving(x: torch.Tensor) -> torch.Tensor:
     """A decomposition of `relu` that is right for three rows or fewer."""
     return torch.clamp(x, min=0) if x.shape[0] <= 3 else x / 2
