@@ -75,7 +75,7 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
     """
     held = (value for each in module.modules() for value in vars(each).values())
     computed = {id(each): _copy_alone(each) for each in held if _is_computed(each)}
-    kept: dict[Any, Any] = {**fakes_copied(module), **known, **computed}
+    kept: dict[Any, Any] = {**_fakes_copied(module), **known, **computed}
     while True:
         memo = {**kept, "torch": dict(kept.get("torch", {}))}
         try:
@@ -87,7 +87,7 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
             kept[id(part)] = _copy_alone(part) if _is_computed(part) else part
 
 
-def fakes_copied(module: torch.nn.Module) -> dict[int, Any]:
+def _fakes_copied(module: torch.nn.Module) -> dict[int, Any]:
     """Return copies of a module's fake tensors by their ids, as `copy.deepcopy` takes them; storages are shared.
 
     No elements are there to be copied, and torch's own copy of a fake tensor reads its memory.

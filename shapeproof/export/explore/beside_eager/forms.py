@@ -19,7 +19,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.graph.work import Work
 from shapeproof.export.shim.lending import Lending, lending
-from shapeproof.export.shim.modules import deep_copied, fakes_copied, tensors_of
+from shapeproof.export.shim.modules import deep_copied, tensors_of
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.replaced import bound, replaced
 from shapeproof.export.shim.storages import writes
@@ -163,10 +163,9 @@ def copied_state(program: torch.fx.GraphModule, known: Mapping[Any, Any] | None 
     `known`: the memo that holds the copies of tensors to take.
     """
     parts = [each for each in program.modules() if isinstance(each, torch.fx.GraphModule)]
-    state = {**fakes_copied(program), **(_memo(program) if known is None else known)}
-    memo = {**state, **{id(each.graph): each.graph for each in parts}}
+    state = _memo(program) if known is None else known
     with quiet():
-        made = copy.deepcopy(program, memo)
+        made, _ = deep_copied(program, {**state, **{id(each.graph): each.graph for each in parts}})
     for each in parts:
         each.graph.owning_module = each  # the copy took its graph over, and may be emptied
     lent = _lent.get()

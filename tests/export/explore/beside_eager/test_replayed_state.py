@@ -467,3 +467,20 @@ def test_a_module_that_says_itself_how_it_is_copied_is_asked():
     own = torch.nn.Linear(2, 2)
     vars(own)["__reduce_ex__"] = lambda _protocol: (torch.nn.ReLU, ())
     assert isinstance(copied(own), torch.nn.ReLU)
+
+
+def test_a_program_that_holds_a_computed_tensor_is_copied():
+    """A cache that was filled while gradients were on is computed, and torch refuses to copy it deeply."""
+
+    class Cached(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = torch.nn.Linear(4, 4)
+            self.cache = layer(torch.ones(2, 4))
+            self.register_buffer("other", layer(torch.ones(1, 4)))
+
+        def forward(self, x):
+            return x + self.cache.sum() + self.other
+
+    report = check(Cached(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
+    assert report.status == "proved"
