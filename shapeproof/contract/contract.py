@@ -145,6 +145,9 @@ class Contract:
         It takes the sizes and dtypes of the tensors, and the ints; constants are built into a program. Numbers of more
         than 64 bits count as outside. What the contract does not check stands there as a comment.
 
+        Args:
+            name: the namespace.
+
         Raises:
             UsageError: the name is none of C++, or the contract has a dtype or a formula that no header checks.
         """

@@ -53,7 +53,8 @@ def ship(builder, *more, to="pt2"):
 
 @pytest.mark.thorough
 def test_a_model_is_shipped_and_verified(folder):
-    done = ship("build")
+    done = ship("build", "--header", "padded.h")
+    assert "namespace padded" in (folder / "padded.h").read_text(encoding="utf-8")
     assert (done.exit_code, (folder / "model.pt2").is_file()) == (0, True)
     assert done.stdout.splitlines()[-1] == "same: model.pt2 does what eager does at 20 points"
     beside = called("verify", "model.pt2", "shipped_model:build", "--format", "json")

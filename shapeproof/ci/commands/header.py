@@ -10,7 +10,7 @@ import typer
 
 from shapeproof.ci.terminal import show
 from shapeproof.constraints.errors import UsageError
-from shapeproof.contract import load
+from shapeproof.contract import Contract, load
 from shapeproof.files import write_whole
 
 EXAMPLES = "Example: shapeproof header model.contract.json -o model.h"
@@ -29,12 +29,25 @@ def header(
     Its function is `outside`, in a namespace that is named as the file: model::outside in model.h. Exit status: 0, or 2
     where there is no contract, or no header can check it.
     """
-    name = re.sub(r"\W", "_", (output or contract).name.partition(".")[0], flags=re.ASCII)
-    text = load(contract).header(name)
+    text = header_of(load(contract), output or contract)
     if output is None:
         show(text.rstrip("\n"))
         return
+    write_header(text, output)
+
+
+def header_of(contract: Contract, path: Path) -> str:
+    """Return the header of a contract, in a namespace that is named as a file."""
+    return contract.header(re.sub(r"\W", "_", path.name.partition(".")[0], flags=re.ASCII))
+
+
+def write_header(text: str, path: Path) -> None:
+    """Write a header.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     try:
-        write_whole(output, text)
+        write_whole(path, text)
     except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}") from None
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from shapeproof.ci.commands.explain import Traceback
+from shapeproof.ci.commands.header import header_of, write_header
 from shapeproof.ci.process.subjects import RETURNS, beside, check_subject, load_subject
 from shapeproof.ci.process.tracebacks import told
 from shapeproof.ci.running.display import Display
@@ -39,20 +40,23 @@ class Form(StrEnum):
 AsForm = Annotated[Form, typer.Option("--format", help="The form of what goes to stdout.")]
 
 
-def ship(
+def ship(  # noqa: PLR0913 - what a command line takes
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help=f"{FORM}; the callable returns {RETURNS}.", show_default=False)
     ],
     *,
     to: Annotated[str, typer.Option(metavar="onnx|executorch|aoti|pt2", help="The consumer.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file.", show_default=False)],
+    header: Annotated[
+        Path | None, typer.Option(metavar="FILE.h", help="Write a C++ header, too, that checks the contract.")
+    ] = None,
     form: AsForm = Form.TEXT,
     traceback: Traceback = False,
 ) -> None:
     """Write a model as a file for a consumer, once the model is proved and the file has done what eager does.
 
     Exit status: 0 it has, 1 the model is refuted, or the file differs or refuses sizes of the domain, 3 undecided, 2 no
-    verdict. A file is written with 0 alone.
+    verdict. Files are written with 0 alone.
     """
     with refusing(whole=traceback), beside(), Display() as display:
         display.tell("", f"loading {target}")
@@ -66,11 +70,14 @@ def ship(
         if report.status != "proved":
             verdict = Verdict(report.status, str(output), text=str(report))
         else:
+            text = "" if header is None or report.contract is None else header_of(report.contract, header)
             display.tell("", f"converting to {output}, and running it beside eager")
             try:
                 verdict = written(report.program, output, to=consumer, model=subject.model)
             except FileDiffers as differs:
                 verdict = differs.verdict
+            if header is not None and verdict.status == "same":
+                write_header(text, header)
     finish(verdict, form)
 
 
