@@ -216,6 +216,20 @@ def test_what_only_values_would_tell_apart_is_undecided_and_refused(note):
     assert "x.shape[0] != 1" in report.domain
 
 
+def test_an_index_that_is_a_constant_without_data_may_be_any():
+    class Picks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(9, 4))
+            self.picked = [torch.tensor([1, 2])]
+
+        def forward(self, x):
+            return torch.nn.functional.embedding(self.picked[0], self.weight).sum(0) + x
+
+    model, x = on_meta(lambda: (Picks(), torch.ones(3, 4)))
+    assert check(model, (x,), dynamic_shapes=({0: BATCH},)).status == "proved"
+
+
 def test_the_model_is_as_it_was():
     model, x = under_fakes(lambda: (Layer(), torch.ones(3, 4)))
     before = {name: (each, each.grad_fn) for name, each in (*model.named_parameters(), *model.named_buffers())}

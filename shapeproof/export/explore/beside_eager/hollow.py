@@ -291,13 +291,14 @@ class Run:
     def _drawn(self, laid: Laid) -> Hashable:
         """Return what random numbers a call draws, and advance the generator, which an operator not run leaves.
 
-        It is advanced otherwise for another operator or other sizes: a model may set its state back.
+        It is advanced otherwise for another operator, other sizes or constants: a model may set its state back, and
+        `torch.rand(2)` draws fewer numbers than `torch.rand(3)`.
         """
         func, tensors, constants = laid
         if not {each[4].type for each in tensors} <= {"cpu", "meta"} or _has_generator(constants):
             raise Unknown("random numbers of another generator")
         state = hashlib.blake2b(torch.default_generator.get_state().numpy().tobytes()).hexdigest()
-        about = hashlib.blake2b(repr((str(func), [each[0] for each in tensors])).encode(), digest_size=4).digest()
+        about = hashlib.blake2b(repr((str(func), tensors, constants)).encode(), digest_size=4).digest()
         torch.rand(1 + int.from_bytes(about, "big") % _MOST_DRAWN, device="cpu")
         return self.numbers.of(("drawn", state, laid))
 

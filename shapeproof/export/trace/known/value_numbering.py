@@ -243,6 +243,6 @@ class Contents:
 def _of_constant(tensor: torch.Tensor) -> Span | None:
     """Return the bounds of a constant that the model writes down: `torch.tensor([1, 2])`."""
     known = tensor if type(tensor) is torch.Tensor else getattr(tensor, "constant", None)
-    if known is None or is_transformed(known) or known.numel() == 0:
+    if known is None or known.is_meta or is_transformed(known) or known.numel() == 0:
         return None
     return span(int(known.min()), int(known.max()))

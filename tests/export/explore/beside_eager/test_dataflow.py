@@ -242,6 +242,32 @@ def test_a_large_model_that_asks_whether_it_is_traced_is_refuted(asks):
     assert report.status != "proved"
 
 
+class Draws(torch.nn.Module):
+    """A large model that draws other numbers before those that it returns, if it is traced."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(1024, 1025))
+        self.draw = draw
+
+    def forward(self, x):
+        self.draw(1 if torch.compiler.is_exporting() else x.shape[0])
+        return x @ self.weight[:4, :5] + torch.rand(x.shape[0], 5)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        torch.rand,
+        lambda size: torch.rand(3, dtype=torch.float64 if size > 1 else torch.float32),
+    ],
+    ids=["a size", "a dtype"],
+)
+def test_more_random_numbers_that_nobody_keeps_change_the_next_ones(draw):
+    report = check(Draws(draw).eval(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
+    assert report.status == "refuted"
+
+
 @pytest.mark.thorough
 def test_the_report_says_how_a_large_model_was_compared():
     model = Asking(lambda _: False).eval()
