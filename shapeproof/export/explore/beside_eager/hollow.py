@@ -135,7 +135,7 @@ class Call:
 
     func: Any
     told: tuple[tuple[str, Any], ...]
-    around: tuple[Hashable, Hashable]
+    around: tuple[tuple[Hashable, ...], Hashable]
     results: list[Made]
 
     def number(self, numbers: Numbers) -> int:

@@ -179,8 +179,13 @@ class _Piece:
             names |= {made.number: (len(said), made.part) for made in call.results}
         return (*said, self._made.part, self._made.lies)
 
+    def _modes(self) -> set[Hashable]:
+        return {call.around[0][0] for call in self._calls.values()}
+
     def agrees_with(self, other: _Piece, numbers: Numbers, layouts: Mapping[int, Lies | None]) -> bool:
-        """True if both give the same, to the bit, for random operands."""
+        """True if both give the same, to the bit, for random operands; they are run in the modes of this process."""
+        if self._modes() != other._modes():
+            return False
         try:
             for scale in SCALES:
                 given = dict(self._operands(scale, numbers, layouts, other))

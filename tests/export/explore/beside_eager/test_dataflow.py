@@ -268,6 +268,27 @@ def test_more_random_numbers_that_nobody_keeps_change_the_next_ones(draw):
     assert report.status == "refuted"
 
 
+class Filled(Draws):
+    """A large model that, if it is not traced, lets torch fill memory with NaN at the largest size."""
+
+    def forward(self, x):
+        y = x @ self.weight[:4, :50]
+        fills = x.shape[0] == 4 and not torch.compiler.is_exporting()
+        if fills:
+            torch.use_deterministic_algorithms(True)
+        try:
+            memory = torch.empty_like(y)
+        finally:
+            if fills:
+                torch.use_deterministic_algorithms(False)
+        return torch.ne(memory, memory) * 2.0 + y
+
+
+def test_pieces_in_other_modes_are_not_the_same():
+    report = check(Filled(None).eval(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
+    assert report.status == "refuted"
+
+
 @pytest.mark.thorough
 def test_the_report_says_how_a_large_model_was_compared():
     model = Asking(lambda _: False).eval()
