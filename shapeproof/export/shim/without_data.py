@@ -6,6 +6,7 @@ Torch's dispatcher shows each operator. A few methods of tensors read elements w
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,17 +54,30 @@ def empty_twin(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tens
 
 
 @contextlib.contextmanager
-def reads_told(told: Callable[[torch.Tensor, str], None]) -> Iterator[None]:
-    """Inside this block, call a function with each tensor whose elements are read without an operator, before it is."""
+def reads_told(told: Callable[[Any, str], None]) -> Iterator[None]:
+    """Inside this block, call a function with each tensor whose elements are read without an operator, before it is.
+
+    It is called with the thread that is started, or with what is set, where no operator would be seen, or others would.
+    """
 
     def telling(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
-        def tell(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            told(tensor, name)
-            return read(tensor, *args, **kwargs)
+        def tell(about: Any, *args: Any, **kwargs: Any) -> Any:
+            told(about, name)
+            return read(about, *args, **kwargs)
 
         return tell
 
-    methods = {name: telling(name, getattr(torch.Tensor, name)) for name in READERS}
-    packed: Any = {"to_dlpack": telling("to_dlpack", vars(torch)["to_dlpack"])}
-    with replaced(torch.Tensor, **methods), replaced(torch, **packed), replaced(torch.utils.dlpack, **packed):
+    with contextlib.ExitStack() as stack:
+        for holder, names in _TOLD:
+            known = {name: telling(name, getattr(holder, name)) for name in names}
+            stack.enter_context(replaced(holder, **known))
         yield
+
+
+_TOLD: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (torch.Tensor, READERS),
+    (torch, ("to_dlpack", "set_flush_denormal")),
+    (torch.utils.dlpack, ("to_dlpack",)),
+    (threading.Thread, ("start",)),
+)
+"""The functions to tell of, by what holds them."""

@@ -38,6 +38,7 @@ from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.storages import holds_data
 from shapeproof.export.shim.trees import tensors_in
 from shapeproof.export.shim.without_data import reads_told
+from shapeproof.export.trace.python.whether_traced import asked
 
 _NOT_RUN = Replay(Relation.NOT_RUN)
 
@@ -76,7 +77,7 @@ class Dataflow:
         self, form: Form, module: torch.fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int
     ) -> Replay:
         numbers = hollow.Numbers()
-        mine, theirs = (hollow.Run(numbers, tries_kernels=calls > 1) for _ in range(2))
+        mine, theirs = hollow.Run(numbers), hollow.Run(numbers)
         try:
             known = mine.emptied(_given(self._mod, args, kwargs))
             others = theirs.emptied(_given(module, args, kwargs))
@@ -90,7 +91,8 @@ class Dataflow:
                 got = self._run(theirs, exported, args, kwargs, others)
             if want is None or got is None:
                 return _NOT_RUN
-            unlike = functools.partial(_unlike, mine, theirs, self._pieces.renamed(mine, theirs))
+            renamed = _unchanged if asked() else self._pieces.renamed(mine, theirs)
+            unlike = functools.partial(_unlike, mine, theirs, renamed)
             found = compared(eager, want, got, form, unlike)
             if found.relation is Relation.DIFFERENT:
                 certain = unequal(want.result, got.result, unequal_sizes)
@@ -101,7 +103,7 @@ class Dataflow:
 
     def error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Return what the model raises on inputs like these, whatever their elements are; None if that is not known."""
-        run = hollow.Run(hollow.Numbers(), keeps_few=False)
+        run = hollow.Run(hollow.Numbers(), keeps_few=False, tries_kernels=False)
         try:
             known = run.emptied(_given(self._mod, args, kwargs))
         except hollow.Unknown:
@@ -126,6 +128,11 @@ class Dataflow:
         with self.running(run):
             done = run_apart(call, args, kwargs, known)
         return None if run.unknown is not None else done
+
+
+def _unchanged(operand: Any) -> Any:
+    """Return the operand: no piece counts as another one where the model has asked whether it is traced."""
+    return operand
 
 
 def _given(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -46,8 +46,11 @@ _META = torch.device("meta")
 FEW_ELEMENTS = 64
 """A tensor of so few floats keeps them: a scale, or a bias, that a model may read."""
 
-_TAKE_OVER = {"aten._unsafe_view.default"}
-"""Its result lies in its operand's memory, and no schema says so: torch calls it where nobody else has the operand."""
+_VIEWS = {
+    *("aten._unsafe_view.default", "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default"),
+    *("aten.lift.default", "aten.lift_fresh.default"),
+}
+"""Their results lie in the memory of the operand, and no schema says so."""
 
 _MOST_DRAWN = 2**14
 """The most random numbers by which the generator is advanced for a call that is not run."""
@@ -150,7 +153,7 @@ class Run:
     numbers: Numbers
     keeps_few: bool = True
     """Whether integers, and tensors of few floats, keep their elements."""
-    tries_kernels: bool = False
+    tries_kernels: bool = True
     """Whether each kernel runs once for the layouts of its operands: it may refuse what torch's fake kernel accepts."""
     calls: list[Call] = field(default_factory=list)
     unknown: str | None = None
@@ -206,9 +209,9 @@ class Run:
             self.numbers.solid[solid] = tensor.detach().clone()
         return solid
 
-    def read_unseen(self, tensor: torch.Tensor, how: str) -> None:
-        """Give up if somebody reads the elements of a hollow tensor by a method that runs no operator."""
-        if self.is_hollow(tensor):
+    def read_unseen(self, about: Any, how: str) -> None:
+        """Give up if somebody reads a hollow tensor by a method that runs no operator, or does what no number tells."""
+        if self.is_hollow(about) or not isinstance(about, torch.Tensor):
             self._give_up(f"`{how}`")
 
     # ------------------------------------------------------------------ calls
@@ -230,7 +233,7 @@ class Run:
         except Unknown as unknown:
             self._give_up(str(unknown))
         except Exception as error:
-            if is_of_tracing(error, func):
+            if is_of_tracing(error, func) or not self._kernel_raises((func, args, kwargs)):
                 self._give_up(f"`{func}`")
             raise
 
@@ -319,7 +322,20 @@ class Run:
         return map_tensors(made, _hollow_like)
 
     def _try_kernel(self, call: tuple[Any, Any, Any], written: Sequence[torch.Tensor], expected: Any) -> None:
-        """Run a kernel on numbers that nobody has computed, and give up unless its results lie as expected.
+        """Give up unless a kernel runs, and its results lie as expected."""
+        tensors = list(strided_tensors([*call[1], *call[2].values()]))
+        if written and len(set(map(storage_of, tensors))) < len(set(map(id, tensors))):
+            raise Unknown(f"memory that `{call[0]}` writes, and reads under another layout")
+        try:
+            made, read = self._run_kernel(call, written)
+        except Exception as error:  # noqa: BLE001 - whatever it raises, data tell whether eager raises it, too
+            raise Unknown(f"`{call[0]}`, which raises {type(error).__name__}") from None
+        shares = not read.isdisjoint(map(storage_of, strided_tensors(made)))
+        if shares or list(map(_laid_out, made)) != list(map(_laid_out, leaves(expected))):
+            raise Unknown(f"how `{call[0]}` lays out its results")
+
+    def _run_kernel(self, call: tuple[Any, Any, Any], written: Sequence[torch.Tensor]) -> tuple[list[Any], set[Any]]:
+        """Run a kernel on numbers that nobody has computed; return its results, and the memory that it only reads.
 
         Large operands that it only reads are the hollow ones: their memory takes no room as long as nobody writes.
         """
@@ -329,22 +345,20 @@ class Run:
         own = {
             key: _of_one_number(each)
             for key, each in tensors.items()
-            if self.is_hollow(each) and (key in written_to or each.numel() <= CHEAP_ELEMENTS)
+            if key in written_to or (self.is_hollow(each) and each.numel() <= CHEAP_ELEMENTS)
         }
-        if written and len(set(map(storage_of, tensors.values()))) < len(tensors):
-            raise Unknown(f"memory that `{func}` writes, and reads under another layout")
-        only_read = {storage_of(own.get(key, each)) for key, each in tensors.items() if key not in written_to}
+        read = {storage_of(own.get(key, each)) for key, each in tensors.items() if key not in written_to}
         given, named = map_tensors((tuple(args), dict(kwargs)), lambda each: own.get(id(each), each))
+        with generators_restored():
+            return leaves(func(*given, **named)), read
+
+    def _kernel_raises(self, call: tuple[Any, Any, Any]) -> bool:
+        """True if a kernel refuses its operands, too; torch's fake kernel of `_grouped_mm` refuses more than it."""
         try:
-            with generators_restored():
-                made = leaves(func(*given, **named))
-        except Exception as error:  # noqa: BLE001 - whatever it raises, data tell whether eager raises it, too
-            raise Unknown(f"`{func}`, which raises {type(error).__name__}") from None
-        shares = not only_read.isdisjoint(map(storage_of, strided_tensors(made)))
-        if (shares and str(func) not in _TAKE_OVER) or list(map(_laid_out, made)) != list(
-            map(_laid_out, leaves(expected))
-        ):
-            raise Unknown(f"how `{func}` lays out its results")
+            self._run_kernel(call, list(strided_tensors(schemas.written(*call))))
+        except Exception:  # noqa: BLE001 - which error it is does not matter
+            return True
+        return False
 
     def _told(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -414,7 +428,7 @@ def _digest(tensor: torch.Tensor) -> bytes:
 
 
 def _reads_no_elements(func: Any) -> bool:
-    if str(func) == "aten._assert_tensor_metadata.default" or str(func).startswith("aten.sym_"):
+    if str(func) in {"aten._assert_tensor_metadata.default", *_VIEWS} or str(func).startswith("aten.sym_"):
         return True
     in_place = torch.Tag.inplace_view in getattr(func, "tags", ()) and not known_of(func).resizes
     return in_place or schemas.is_view_operator(func, pure=False)

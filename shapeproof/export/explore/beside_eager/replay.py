@@ -39,6 +39,7 @@ from shapeproof.export.shim.process.modes import fills_memory
 from shapeproof.export.shim.storages import holds_data
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
+from shapeproof.export.trace.python.whether_traced import asked
 from shapeproof.wording import with_kind
 
 if TYPE_CHECKING:
@@ -176,8 +177,8 @@ class Eager:
         If both raise because of the chosen data, integers of 0 and of 1 are tried too. The second of two calls shows
         what a first call leaves in the model.
 
-        Of a large model, dataflow tells. Where two calls are asked for, each kernel runs once for the layouts of its
-        operands.
+        Of a large model, dataflow tells, unless the model asks whether it is traced: what eager does then may not show
+        in a run that is watched.
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
@@ -191,10 +192,11 @@ class Eager:
     def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
         args, kwargs = self.inputs.at(point, filled=True)
         if self.missing:
-            return self._without_data(programs, point, *_with_integers(args, kwargs), calls)
-        found, large = Replay(Relation.SAME), not self.is_quick(point)
+            told = self._without_data(programs, point, *_with_integers(args, kwargs), calls)
+            return replace(told, relation=Relation.MAY_DIFFER, text=_ASKS) if _is_open(told) else told
+        found, watched = Replay(Relation.SAME), not (self.is_quick(point) or asked())
         for form in programs:
-            if large and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
+            if watched and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
                 continue
             found = self._with_data(form, point, args, kwargs, calls)
             if found.is_faint or not found.agrees:
@@ -264,6 +266,14 @@ class Eager:
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
         return not observes_aliasing(program.graph) or self.compare(forms_of(program), point).agrees
+
+
+_ASKS = "the model asks whether it is traced, and needs data to be compared"
+
+
+def _is_open(found: Replay) -> bool:
+    """True if nothing was compared, of a model that has asked whether it is traced."""
+    return found.relation is Relation.NOT_RUN and asked()
 
 
 def _with_integers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

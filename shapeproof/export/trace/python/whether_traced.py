@@ -30,6 +30,11 @@ def noting() -> AbstractContextManager[dict[SourceLocation, str]]:
     return bound(_noted, {})
 
 
+def asked() -> bool:
+    """True if a line of the user's has asked so far."""
+    return any(is_users_file(where.file) for where in _noted.get() or ())
+
+
 def _asking(original: Callable[[], bool]) -> Callable[[], bool]:
     """Return the function as a model calls it in a trace."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -153,7 +155,7 @@ def test_a_run_gives_up_where_elements_are_read(name):
 
 def tried(call, *inputs):
     """Run a call on hollow twins, and its kernels once."""
-    run = hollow.Run(hollow.Numbers(), tries_kernels=True)
+    run = hollow.Run(hollow.Numbers())
     twins = run.emptied(inputs)
     with Dataflow(torch.nn.Identity(), replay.plainly).running(run):
         call(*(twins[id(each)] for each in inputs))
@@ -188,7 +190,7 @@ def test_a_kernel_that_lays_out_its_result_otherwise_ends_the_run():
         def run(self, func, args, kwargs):
             return super().run(func, args, kwargs).t()
 
-    run = hollow.Run(hollow.Numbers(fakes=Otherwise()), tries_kernels=True)
+    run = hollow.Run(hollow.Numbers(fakes=Otherwise()))
     x = sized(1)
     twin = run.emptied([x])[id(x)]
     with Dataflow(torch.nn.Identity(), replay.plainly).running(run), pytest.raises(hollow.Unknown):
@@ -198,7 +200,7 @@ def test_a_kernel_that_lays_out_its_result_otherwise_ends_the_run():
 
 def test_a_kernel_that_refuses_its_operands_ends_the_run():
     x = sized(1)
-    run = hollow.Run(hollow.Numbers(), tries_kernels=True)
+    run = hollow.Run(hollow.Numbers())
     twin = run.emptied([x])[id(x)]
     with Dataflow(torch.nn.Identity(), replay.plainly).running(run), pytest.raises(hollow.Unknown):
         twin.to(torch.float8_e4m3fn) + twin.to(torch.float8_e4m3fn)
@@ -211,6 +213,79 @@ def test_an_index_out_of_range_is_not_shown_to_be_the_same():
     form = program_of(table, torch.tensor([1, 2]))
     assert shown(table, form, torch.tensor([3, 19]))
     assert not shown(table, form, torch.tensor([3, 20]))
+
+
+class Large(torch.nn.Module):
+    """A table of over a million elements, of which `function` reads a part."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(1024, 1025, generator=torch.Generator().manual_seed(0)))
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x, self.table[:4, :5])
+
+
+def laid_as_its_kernel_says(x, w):
+    """The fake kernel of `copysign` gives strides that its kernel does not; with one row nobody can tell."""
+    z = x @ w
+    y = torch.copysign(z.t(), z.t().contiguous())
+    return y * (2 if y.is_contiguous() else 3)
+
+
+def in_a_view_that_no_schema_names(x, w):
+    y = x @ w
+    if not torch.compiler.is_exporting() and x.shape[0] == 4:
+        torch.ops.aten._unsafe_view(y, [-1]).add_(1)
+    return y
+
+
+def beyond_all_operands_that_are_tried(x, w):
+    y = (x @ w) * x.shape[0] ** 12
+    return y * 1 if torch.compiler.is_exporting() else y.clamp(-1e6, 1e6)
+
+
+def on_a_thread(x, w):
+    made = [w * 0]
+    if not torch.compiler.is_exporting() and x.shape[0] == 4:
+        thread = threading.Thread(target=lambda: made.append(w.detach() * 1))
+        thread.start()
+        thread.join()
+    return x @ made[-1]
+
+
+def on_data_of_a_sum(x, w):
+    y = x @ w
+    return y * (2 if not torch.compiler.is_exporting() and torch._C.TensorBase.tolist(y.sum()) != 0 else 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "function",
+    [
+        laid_as_its_kernel_says,
+        in_a_view_that_no_schema_names,
+        beyond_all_operands_that_are_tried,
+        on_a_thread,
+        on_data_of_a_sum,
+    ],
+)
+def test_what_a_watched_run_would_miss_refutes_a_large_model(function):
+    x = torch.randn(1, 4, generator=torch.Generator().manual_seed(1)).abs()
+    report = check(Large(function), (x,), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
+    assert report.status == "refuted"
+
+
+@pytest.mark.parametrize("name", ["lift", "unsafe_chunk"])
+def test_results_that_share_memory_unsaid_are_views(name):
+    run, x = hollow.Run(hollow.Numbers()), sized(1)
+    twin = run.emptied([x])[id(x)]
+    before = run.read(twin)
+    with Dataflow(torch.nn.Identity(), replay.plainly).running(run):
+        made = torch.unsafe_chunk(twin, 2)[0] if name == "unsafe_chunk" else torch.ops.aten.lift(twin)
+        made.add_(1)
+    assert run.read(twin) != before
 
 
 class Asking(torch.nn.Module):
