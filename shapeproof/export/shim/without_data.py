@@ -58,11 +58,14 @@ def reads_told(told: Callable[[Any, str], None]) -> Iterator[None]:
     """Inside this block, call a function with each tensor whose elements are read without an operator, before it is.
 
     It is called with the thread that is started, or with what is set, where no operator would be seen, or others would.
+    What other threads do is not told.
     """
+    here = threading.get_ident()
 
     def telling(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
         def tell(about: Any, *args: Any, **kwargs: Any) -> Any:
-            told(about, name)
+            if threading.get_ident() == here:
+                told(about, name)
             return read(about, *args, **kwargs)
 
         return tell

@@ -277,6 +277,23 @@ def test_what_a_watched_run_would_miss_refutes_a_large_model(function):
     assert report.status == "refuted"
 
 
+def test_another_thread_may_start_threads_while_a_run_is_watched():
+    start, done = threading.Event(), []
+
+    def other():
+        start.wait()
+        thread = threading.Thread(target=done.append, args=(1,))
+        thread.start()
+        thread.join()
+
+    waiting = threading.Thread(target=other)
+    waiting.start()
+    with Dataflow(torch.nn.Identity(), replay.plainly).running(hollow.Run(hollow.Numbers())):
+        start.set()
+        waiting.join()
+    assert done == [1]
+
+
 @pytest.mark.parametrize("name", ["lift", "unsafe_chunk"])
 def test_results_that_share_memory_unsaid_are_views(name):
     run, x = hollow.Run(hollow.Numbers()), sized(1)
