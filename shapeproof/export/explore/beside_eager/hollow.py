@@ -52,6 +52,9 @@ _VIEWS = {
 }
 """Their results lie in the memory of the operand, and no schema says so."""
 
+_COPIES = {"aten._to_copy.default", "aten.clone.default"}
+"""Their results have the contents of the operand, where the two lie alike."""
+
 _MOST_DRAWN = 2**14
 """The most random numbers by which the generator is advanced for a call that is not run."""
 
@@ -265,6 +268,9 @@ class Run:
         call = Call(func, told, (around, self._drawn(laid) if _draws(func, args, kwargs) else None), [])
         number = call.number(self.numbers)
         result = self._results((func, args, kwargs), written, laid)
+        if str(func) in _COPIES and _is_alike(args[0], result):
+            self._contents[storage_of(result)] = self._contents[storage_of(args[0])]
+            return result
         for index, each in enumerate(strided_tensors(result)):
             if storage_of(each) not in self._contents:  # else it is what the call writes, or a view
                 self._note(call, each, (number, (False, index)), lying(each))
@@ -402,6 +408,11 @@ def reach(lies: Lies) -> int:
 def _is_whole(tensor: torch.Tensor) -> bool:
     (own,) = storage_objects(tensor)
     return tensor.numel() * tensor.itemsize == own.nbytes() and tensor.is_contiguous()
+
+
+def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if two tensors are the whole of their memory, and lie in it alike."""
+    return lying(one) == lying(other) and _is_whole(one) and _is_whole(other)
 
 
 def _laid_out(result: Any) -> Any:

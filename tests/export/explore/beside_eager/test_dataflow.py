@@ -294,6 +294,28 @@ def test_another_thread_may_start_threads_while_a_run_is_watched():
     assert done == [1]
 
 
+COPIES = {
+    "clone": (torch.clone, True),
+    "to": (lambda x: x.to(torch.float32, copy=True), True),
+    "another dtype": (lambda x: x.to(torch.float64), False),
+    "a part": (lambda x: x[1:].clone(), False),
+    "other strides": (lambda x: x.t().clone(), False),
+    "written later": (lambda x: x.clone().add_(1), False),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_whole_copy_has_the_contents_of_what_it_copies(name):
+    call, same = COPIES[name]
+    run, x = hollow.Run(hollow.Numbers()), sized(1)
+    twin = run.emptied([x])[id(x)]
+    before = run.read(twin)
+    with Dataflow(torch.nn.Identity(), replay.plainly).running(run):
+        made = call(twin)
+    assert (run.read(made) == before) == same
+    assert run.read(twin) == before
+
+
 @pytest.mark.parametrize("name", ["lift", "unsafe_chunk"])
 def test_results_that_share_memory_unsaid_are_views(name):
     run, x = hollow.Run(hollow.Numbers()), sized(1)
