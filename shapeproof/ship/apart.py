@@ -92,7 +92,7 @@ def _received(file: IO[bytes]) -> Any:
     head = file.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
-    return torch.load(io.BytesIO(file.read(*_LENGTH.unpack(head))), weights_only=False)
+    return torch.load(io.BytesIO(file.read(*_LENGTH.unpack(head))), weights_only=True)
 
 
 def main() -> None:
