@@ -155,13 +155,19 @@ class MainProgram:
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
         """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
-        others = (self._attempts.sizes.generic(step.beyond) for step in failed.trial.steps)
-        points = [self._attempts.sizes.smallest(domain), *others]
-        for point in reversed(points):
-            other = self._attempts.at(domain, point, self._oblivious) if point is not None else failed
-            if other.program is not None:
+        others = ((step.beyond, self._attempts.sizes.generic(step.beyond)) for step in failed.trial.steps)
+        for cell, point in reversed([(domain, self._attempts.sizes.smallest(domain)), *others]):
+            if point is not None and (other := self._elsewhere_at(domain, cell, point)).program is not None:
                 return other
         raise failed.error or RuntimeError("the model cannot be traced")
+
+    def _elsewhere_at(self, domain: Facts, cell: Facts, point: Point) -> Traced:
+        """Trace at a point of a cell, or at one where no sizes are equal by chance."""
+        first = self._attempts.at(domain, point, self._oblivious)
+        chance = [f.negate(step.decision.taken) for step in first.trial.size_steps if _is_by_chance(step)]
+        apart = self._attempts.sizes.generic(cell.assuming(*chance)) if chance and first.program is not None else None
+        second = first if apart is None else self._attempts.at(domain, apart, self._oblivious)
+        return first if second.program is None else second
 
 
 def _is_by_chance(step: Step) -> bool:
