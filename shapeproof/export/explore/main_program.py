@@ -119,10 +119,10 @@ class MainProgram:
         self.adopted, self.settled_for = seen.domain, bool(seen.tied)
         return main
 
-    def _trace_apart(self, domain: Facts, point: Point | None) -> Traced:
-        """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
+    def _trace_apart(self, domain: Facts, point: Point | None, cell: Facts | None = None) -> Traced:
+        """Trace at a point, or at one of its cell where no sizes are equal by chance against torch's general path."""
         best = self._attempts.at(domain, point, self._oblivious)
-        apart = domain
+        apart = domain if cell is None else cell
         for _ in range(RETRIES):
             chance = [step.decision.taken for step in best.trial.size_steps if _is_by_chance(step)]
             needed = [each.taken for each in best.trial.decisions if each.kind is Kind.ASSERTED]
@@ -157,17 +157,9 @@ class MainProgram:
         """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
         others = ((step.beyond, self._attempts.sizes.generic(step.beyond)) for step in failed.trial.steps)
         for cell, point in reversed([(domain, self._attempts.sizes.smallest(domain)), *others]):
-            if point is not None and (other := self._elsewhere_at(domain, cell, point)).program is not None:
+            if point is not None and (other := self._trace_apart(domain, point, cell)).program is not None:
                 return other
         raise failed.error or RuntimeError("the model cannot be traced")
-
-    def _elsewhere_at(self, domain: Facts, cell: Facts, point: Point) -> Traced:
-        """Trace at a point of a cell, or at one where no sizes are equal by chance."""
-        first = self._attempts.at(domain, point, self._oblivious)
-        chance = [f.negate(step.decision.taken) for step in first.trial.size_steps if _is_by_chance(step)]
-        apart = self._attempts.sizes.generic(cell.assuming(*chance)) if chance and first.program is not None else None
-        second = first if apart is None else self._attempts.at(domain, apart, self._oblivious)
-        return first if second.program is None else second
 
 
 def _is_by_chance(step: Step) -> bool:

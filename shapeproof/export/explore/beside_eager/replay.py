@@ -120,7 +120,7 @@ class Eager:
         return next((run for run in runs if run.is_at(where)), first).text
 
     def _failure(self, point: Mapping[str, int], seed: int | None) -> _Failure:
-        key = (seed, *self.inputs.demands, *sorted(point.items()))
+        key = (seed, *self.inputs.demands, *_key(point))
         if key not in self.failed:
             error = self.error(point, seed)
             self.failed[key] = _Failure(None, None) if error is None else _Failure(with_kind(error), led_to(error))
@@ -135,7 +135,7 @@ class Eager:
 
     def rejection(self, point: Mapping[str, int]) -> Rejection | None:
         """Return what the model raises at a point on tensors without data, where its sizes are the reason; or None."""
-        key = tuple(sorted(point.items()))
+        key = _key(point)
         if key not in self.rejected:
             self.rejected[key] = None if self._too_large(point) else self._rejection(point)
         return self.rejected[key]
@@ -182,7 +182,7 @@ class Eager:
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
-        key = (*programs, *self.inputs.demands, *sorted(point.items()))
+        key = (*programs, *self.inputs.demands, *_key(point))
         made, result = self.made.get(key, (0, None))
         if result is None or (made != calls and (made < calls or result.relation is not Relation.SAME)):
             result = self._compare(programs, point, calls)
@@ -207,7 +207,7 @@ class Eager:
         self, form: Form, point: Mapping[str, int], args: tuple[Any, ...], kwargs: dict[str, Any], calls: int
     ) -> Replay:
         large = not self.is_quick(point)
-        self.with_data.update({tuple(sorted(point.items()))} if large else ())
+        self.with_data.update({_key(point)} if large else ())
         with few_threads(form.work(point) if large else 0):
             found = compare_on(self.mod, form, args, kwargs, calls)
         for made in (torch.zeros_like, torch.ones_like):  # `x[i]`, `x[length - 1]`
@@ -223,7 +223,7 @@ class Eager:
         A run without data is told of all operators by a dispatch mode, and a model may see that one is active.
         """
         telling = [each for each in points if all(each.values())] or points[:1]
-        done = any(self.is_quick(each) or tuple(sorted(each.items())) in self.with_data for each in telling)
+        done = any(self.is_quick(each) or _key(each) in self.with_data for each in telling)
         point = min(telling, key=self.inputs.elements)
         if done or self.missing or self._too_large(point):
             return None
@@ -240,7 +240,7 @@ class Eager:
         """Return what dataflow tells of programs: that each does the same, or what it tells of the first other."""
         told, same = (self.dataflow.replay(form, args, kwargs, calls) for form in programs), Replay(Relation.SAME)
         found = next((each for each in told if each != same), same)
-        self.without_data.update({tuple(sorted(point.items()))} if found == same else ())
+        self.without_data.update({_key(point)} if found == same else ())
         return found
 
     def notes(self) -> list[str]:
@@ -266,6 +266,11 @@ class Eager:
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
         return not observes_aliasing(program.graph) or self.compare(forms_of(program), point).agrees
+
+
+def _key(point: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return the point as a key: the order of its names does not matter."""
+    return tuple(sorted(point.items()))
 
 
 _ASKS = "the model asks whether it is traced, and needs data to be compared"
