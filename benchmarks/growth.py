@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.export import Dim
 
+from benchmarks.scaling import exponents
 from shapeproof.export import export
 
 ROWS = 40
@@ -38,6 +38,11 @@ class Row:
     torch: float
     shapeproof: float
     status: str
+
+    @property
+    def seconds(self) -> float:
+        """Our time, which the exponents are of."""
+        return self.shapeproof
 
     @property
     def ratio(self) -> float:
@@ -106,21 +111,6 @@ def measure(family: Callable[[int], Any], size: int) -> Row:
     program = export(model, args, dynamic_shapes=declared)
     end = time.process_time()
     return Row(family.__name__.replace("_", " "), size, middle - start, end - middle, program.report.status)
-
-
-def exponents(rows: Sequence[Row]) -> list[float | None]:
-    """The power of the size by which our time grew since the row before; None for the first of a family.
-
-    >>> exponents([Row("f", 10, 1, 1.0, ""), Row("f", 20, 1, 4.0, ""), Row("g", 1, 1, 1.0, "")])
-    [None, 2.0, None]
-    """
-    before = [None, *rows]
-    return [
-        None
-        if last is None or last.family != row.family
-        else math.log(row.shapeproof / last.shapeproof) / math.log(row.size / last.size)
-        for last, row in zip(before, rows, strict=False)
-    ]
 
 
 def table(rows: Sequence[Row]) -> Table:

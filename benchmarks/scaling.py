@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 from rich.table import Table
@@ -150,7 +151,23 @@ def measure(family: Family, size: int) -> Row:
     return Row(family.name, size, questions, seconds, ledger.rlimit, undecided)
 
 
-def exponent(before: Row | None, row: Row) -> float | None:
+class Timed(Protocol):
+    """A row of a family, with its size and its time."""
+
+    @property
+    def family(self) -> str:
+        """The name of the family."""
+
+    @property
+    def size(self) -> int:
+        """The size of the case."""
+
+    @property
+    def seconds(self) -> float:
+        """What the case took."""
+
+
+def exponent(before: Timed | None, row: Timed) -> float | None:
     """The power of the size by which the time grew; None for the first of a family.
 
     >>> exponent(Row("f", 10, 10, 1.0, 0, 0), Row("f", 20, 20, 4.0, 0, 0))
@@ -161,7 +178,8 @@ def exponent(before: Row | None, row: Row) -> float | None:
     return math.log(row.seconds / before.seconds) / math.log(row.size / before.size)
 
 
-def _exponents(rows: Sequence[Row]) -> list[float | None]:
+def exponents(rows: Sequence[Timed]) -> list[float | None]:
+    """The power by which the time grew since the row before; None for the first of a family."""
     return [exponent(before, row) for before, row in zip([None, *rows], rows, strict=False)]
 
 
@@ -170,7 +188,7 @@ def table(rows: Sequence[Row]) -> Table:
     result = Table("family", title="how the solver's time grows")
     for name in ("size", "questions", "seconds", "ms each", "exponent", "rlimit", "undecided"):
         result.add_column(name, justify="right")
-    for row, power in zip(rows, _exponents(rows), strict=True):
+    for row, power in zip(rows, exponents(rows), strict=True):
         each = f"{1000 * row.seconds / row.questions:.2f}"
         grown = "" if power is None else f"{power:.2f}"
         counts = (f"{row.z3_rlimit:,}", str(row.undecided))
@@ -192,7 +210,7 @@ def main() -> None:
             with console.status(f"{family.name}: {size}"):
                 rows.append(measure(family, size))
     console.print(table(rows))
-    saved = [asdict(row) | {"exponent": power} for row, power in zip(rows, _exponents(rows), strict=True)]
+    saved = [asdict(row) | {"exponent": power} for row, power in zip(rows, exponents(rows), strict=True)]
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
 
