@@ -26,6 +26,7 @@ OURS = str(Path(shapeproof.__file__).parent)
 """The folder where this package is installed."""
 TORCH = str(Path(torch.__file__).parent)
 _BODIES = str(Path(TORCH) / "_higher_order_ops")
+_LOOPS = {str(Path(_BODIES) / f"{name}.py") for name in ("while_loop", "scan", "associative_scan", "map")}
 _TRACER = tuple(str(Path(TORCH) / name) for name in ("export", "_export", "fx", "_subclasses", "_functorch", "_dynamo"))
 """The folders of torch's tracer, which records what it reads of a tensor but does not branch on it."""
 _HELPERS = str(Path(TORCH) / "_prims_common")
@@ -99,6 +100,12 @@ class Body:
 def body() -> Body | None:
     """Return the body of a higher-order operator that the caller runs in; a program may or may not run it."""
     running = (frame for frame in outwards() if frame.f_code.co_filename.startswith(_BODIES))
+    return next((Body(frame, frame.f_lasti) for frame in running), None)
+
+
+def round_of_a_loop() -> Body | None:
+    """Return the body of a loop that the caller runs in: it is run for one round, and stands for every round."""
+    running = (frame for frame in outwards() if frame.f_code.co_filename in _LOOPS)
     return next((Body(frame, frame.f_lasti) for frame in running), None)
 
 

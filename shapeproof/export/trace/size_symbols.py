@@ -69,6 +69,7 @@ class SizeSymbols(ExactShapeEnv):
         self._expected: list[sympy.Expr] = []
         self._contents, self.numbering = Contents(), Numbering(self.read)
         self._operands = Operands(self.read, self.span)
+        self._round: callers.Body | None = None
 
     def create_symbol(self, val: Any, source: Any, *_: object, **__: object) -> sympy.Expr:
         """Create a separate symbol for each declared size of an input. Other strides and offsets are the example's.
@@ -184,6 +185,7 @@ class SizeSymbols(ExactShapeEnv):
         return fresh
 
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
+        self._forget_other_rounds()
         call = None
         if running is not None and known_of(running.func).sizes is not None:
             call = self._operands.call(running.func, running.args, running.kwargs, ())
@@ -198,6 +200,16 @@ class SizeSymbols(ExactShapeEnv):
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
         for promise in promises(counted(call, value)) if call else ():
             self.trial.learn(promise)
+
+    def _forget_other_rounds(self) -> None:
+        """In the body of a loop, forget the values known before it: they are those of the first round alone.
+
+        For example, torch.while_loop counts from `torch.zeros([])`, and its body takes the count as a number.
+        """
+        here = callers.round_of_a_loop()
+        if here is not None and here != self._round:
+            self._contents, self.numbering = Contents(), Numbering(self.read)
+        self._round = here
 
     def create_unbacked_symbool(self) -> torch.SymBool:
         """Create a symbol for a bool that is taken from data: 0 or 1."""
