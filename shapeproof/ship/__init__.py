@@ -1,11 +1,12 @@
 """Ship a program to a consumer as a file that is run beside eager before it is there.
 
-shipping.py  `ship` writes a file, `verify` runs one that exists
-targets.py   the consumers: how each converts a program, and runs its file
-points.py    the sizes at which a file is run, and inputs made from a contract alone
-apart.py     runs a file in a process of its own
-beside.py    runs the file beside eager, and compares results
-verdict.py   what came out
+shipping.py    `ship` writes a file, `verify` runs one that exists
+targets.py     the consumers: how each converts a program, and runs its file
+recurrence.py  LSTM, GRU and RNN as loops
+points.py      the sizes at which a file is run, and inputs made from a contract alone
+apart.py       runs a file in a process of its own
+beside.py      runs the file beside eager, and compares results
+verdict.py     what came out
 """
 
 from __future__ import annotations

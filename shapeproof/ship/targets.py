@@ -25,6 +25,7 @@ from shapeproof.contract.inputs import ConstantInput, TensorInput
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim.trees import aot_loaded, aot_packaged, leaves
+from shapeproof.ship.recurrence import in_loops
 
 Run = Callable[..., Any]
 
@@ -94,7 +95,7 @@ def target_of_file(path: Path) -> Target:
 
 
 def _to_onnx(program: ReportedProgram, contract: Contract, path: Path) -> None:
-    made = torch.onnx.export(program, dynamo=True, verbose=False)
+    made = torch.onnx.export(in_loops(program, except_lstm=True), dynamo=True, verbose=False)
     if made is None:
         raise ValueError("it wrote nothing")
     _name_inputs(made.model.graph, contract)
@@ -163,7 +164,7 @@ def _of_onnx(path: Path, contract: Contract) -> Run:
 
 def _to_executorch(program: ReportedProgram, contract: Contract, path: Path) -> None:
     exir = importlib.import_module("executorch.exir")
-    made = exir.to_edge_transform_and_lower(program).to_executorch()
+    made = exir.to_edge_transform_and_lower(in_loops(program)).to_executorch()
     known = _executorch_runtime().operator_registry.operator_names
     for each in (each for plan in made.executorch_program.execution_plan for each in plan.operators):
         if (name := f"{each.name}.{each.overload}".removesuffix(".")) not in known:
