@@ -27,8 +27,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
 	@echo "make test          the test suite, in three minutes: of a law some examples, of many parameters the first"
-	@echo "make test-thorough the other parameters, and all examples of the laws"
-	@echo "make test-slow     the slow tests: what is compiled, long laws, large models"
+	@echo "make test-thorough the other parameters, and half of the examples of the laws"
+	@echo "make test-slow     the slow tests, and all examples of the laws"
 	@echo "                   these three, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"
 	@echo "make test-docs     every example of every page and docstring"
 	@echo "make test-on       the tests of what reads and rewrites Python code, on another one: PYTHON=3.13, or a path to it"
@@ -81,10 +81,10 @@ test: $(VENV)/.test
 	$(RUN) -m pytest -m "not slow and not thorough" --hypothesis-profile=quick $(IN_PARALLEL)
 
 test-thorough: $(VENV)/.test
-	$(RUN) -m pytest -m "not slow and (thorough or hypothesis)" $(IN_PARALLEL)
+	$(RUN) -m pytest -m "not slow and (thorough or hypothesis)" --hypothesis-profile=thorough $(IN_PARALLEL)
 
 test-slow: $(VENV)/.test
-	$(RUN) -m pytest -m slow $(IN_PARALLEL)
+	$(RUN) -m pytest -m "slow or hypothesis" $(IN_PARALLEL)
 
 test-docs: $(VENV)/.test
 	$(RUN) -m pytest tests/test_docs.py tests/test_docstrings.py tests/test_sessions.py $(IN_PARALLEL)

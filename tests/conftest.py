@@ -13,8 +13,9 @@ from hypothesis import settings
 GOLDEN = Path(__file__).parent / "golden"
 
 # All runs but `make fuzz`, which explores, try the same examples each time, so that neither chance nor a slow machine
-# can fail them. `make test` tries a fifth of those that `make test-thorough` tries.
+# can fail them. `make test` tries a fifth of those that `make test-slow` tries, and `make test-thorough` half of them.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("ordinary", deadline=None, derandomize=True)
 settings.register_profile("fuzz", deadline=None, max_examples=20_000, print_blob=True)
 settings.load_profile("ordinary")

@@ -14,6 +14,7 @@ from shapeproof.export import ConstraintViolation, TensorSpec, check, export, wa
 from shapeproof.seen import Seen
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built, programs, small_programs
+from tests.thoroughness import examples
 
 WITHOUT_SHRINKING = [phase for phase in Phase if phase is not Phase.shrink]
 
@@ -175,7 +176,7 @@ def test_what_cannot_be_meant_is_one_sentence():
 
 
 @pytest.mark.thorough
-@settings(max_examples=25, deadline=None, phases=WITHOUT_SHRINKING, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, phases=WITHOUT_SHRINKING, suppress_health_check=list(HealthCheck))
 @given(small_programs(), st.data())
 def test_every_input_that_was_seen_is_accepted_by_every_proved_program(program, data):
     """Law. What is proved serves all that was seen as eager does; what is lost is said, with an input that was seen."""
@@ -183,7 +184,7 @@ def test_every_input_that_was_seen_is_accepted_by_every_proved_program(program, 
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None, phases=WITHOUT_SHRINKING, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, phases=WITHOUT_SHRINKING, suppress_health_check=list(HealthCheck))
 @given(programs(), st.data())
 def test_every_input_that_was_seen_is_accepted_by_every_proved_program_that_branches(program, data):
     all_seen_are_accepted(program, data)
