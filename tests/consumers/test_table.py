@@ -31,6 +31,7 @@ WAY = {
     "`torch.export.export` of `module()`": "torch.export again",
     "`torch.export.draft_export` of `module()`": "draft_export",
     "ONNX Runtime": "ONNX Runtime",
+    "OpenVINO": "OpenVINO",
     "ExecuTorch": "ExecuTorch",
 }
 SLOW = ("torchao's pt2e quantization", "AOTInductor", "ExecuTorch with XNNPACK")

@@ -45,18 +45,35 @@ def packaged(program: ExportedProgram, folder: Path) -> Run:
     return aot_loaded(path)
 
 
+def onnx_file(program: ExportedProgram) -> bytes:
+    """What torch.onnx writes."""
+    pytest.importorskip("onnxscript")
+    made = torch.onnx.export(program, dynamo=True, verbose=False)
+    content: bytes = made.model_proto.SerializeToString()
+    return content
+
+
 def onnx(program: ExportedProgram) -> Run:
     """A session of ONNX Runtime on what torch.onnx writes."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    made = torch.onnx.export(program, dynamo=True, verbose=False)
-    content = made.model_proto.SerializeToString()
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(onnx_file(program), providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
 
     def run(*args: Any) -> Any:
         found = session.run(None, {name: arg.numpy() for name, arg in zip(names, args, strict=True)})
         return [torch.from_numpy(each) for each in found]
+
+    return run
+
+
+def openvino(program: ExportedProgram) -> Run:
+    """OpenVINO on what torch.onnx writes, in 32 bits."""
+    core = pytest.importorskip("openvino").Core()
+    model = core.compile_model(core.read_model(onnx_file(program)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def run(*args: Any) -> Any:
+        found = model([arg.numpy() for arg in args])
+        return [torch.from_numpy(found[each].copy()) for each in model.outputs]
 
     return run
 
@@ -129,5 +146,6 @@ WAYS: dict[str, Callable[[ExportedProgram, Any, Any], Run]] = {
         program, example, declared, torch.export.draft_export
     ).module(),
     "ONNX Runtime": lambda program, *_: onnx(program),
+    "OpenVINO": lambda program, *_: openvino(program),
     "ExecuTorch": lambda program, *_: executorch(program),
 }

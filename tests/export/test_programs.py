@@ -405,6 +405,23 @@ class Advances(torch.nn.Module):
         return before + self.cursor.count
 
 
+class Bounded(torch.nn.Module):
+    """Reads a number from its input, and bounds it."""
+
+    def forward(self, x, lengths):
+        longest = int(lengths.max().item())
+        torch._check(longest >= 0)
+        torch._check(longest <= x.shape[0])
+        return x[:longest] * torch.arange(longest)[:, None]
+
+
+def test_a_program_that_bounds_a_number_of_its_input_can_be_copied():
+    """The fault: what makes inputs pass the model's checks held the trial, and with it torch's symbols."""
+    program = export(Bounded(), (torch.randn(3, 4), torch.tensor([2])), dynamic_shapes=(ALL_ROWS[0], {}))
+    x = torch.randn(5, 4)
+    assert torch.equal(copy.deepcopy(program).module()(x, torch.tensor([3])), Bounded()(x, torch.tensor([3])))
+
+
 def test_a_program_starts_with_the_models_state_not_with_what_its_trace_wrote():
     mod = Advances()
     program = export(copy.deepcopy(mod), (torch.randn(3, 4),), dynamic_shapes=ALL_ROWS).module()

@@ -25,8 +25,8 @@ from shapeproof.export.explore.findings import Traced
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace.traced import translator_of
-from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import smallest
+from shapeproof.solver.facts import Facts
 
 Meet = Callable[[Mapping[str, int], dict[str, Any]], None]
 
@@ -41,7 +41,7 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
     sources = {node: source for node, (source, shift) in shifted.items() if shift is ZERO}
     found = list(_of_operators(traced.program, shifted, sources, read, examples))
     taken = dict(_taken(traced.program, sources, read))
-    return [*found, functools.partial(_pass_checks, traced.trial, taken, examples)] if taken else found
+    return [*found, functools.partial(_pass_checks, traced.trial.facts, taken, examples)] if taken else found
 
 
 _SIGNS = {"aten.add.Tensor": 1, "aten.sub.Tensor": -1}
@@ -228,7 +228,7 @@ def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
 
 
 def _pass_checks(
-    trial: Trial,
+    facts: Facts,
     taken: Mapping[str, _Number],
     examples: Mapping[str, Any],
     point: Mapping[str, int],
@@ -237,9 +237,9 @@ def _pass_checks(
     """Make numbers from inputs pass the model's checks, if any numbers do."""
     now = {name: number.of(values[number.source]) for name, number in taken.items()}
     whole = {**point, **{name: value for name, value in now.items() if value is not None}}
-    if all(holds_at(each, whole) for each in trial.learned.formulas if each.symbols <= whole.keys()):
+    if all(holds_at(each, whole) for each in facts.formulas if each.symbols <= whole.keys()):
         return
-    facts = trial.facts.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
+    facts = facts.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
     passing = smallest(f.TRUE, facts, sorted(taken))
     if not isinstance(passing, dict):
         return
