@@ -29,6 +29,9 @@ Examples:
   shapeproof explain ./model.py:build
   shapeproof explain package.model:build --save report.json"""
 
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help=f"{FORM}; the callable returns {RETURNS}.", show_default=False)
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show what did not pass and the last line, nothing else.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Say each step with its time, and what the solver was asked.")
@@ -39,9 +42,7 @@ Traceback = Annotated[
 
 
 def explain(  # noqa: PLR0913 - the options of a command
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help=f"{FORM}; the callable returns {RETURNS}.", show_default=False)
-    ],
+    target: Target,
     *,
     save: Annotated[Path | None, typer.Option(metavar="PATH", help="Write the report as JSON, too.")] = None,
     certificate: Annotated[
