@@ -14,9 +14,9 @@ On two cores that were busy with other work (Python 3.11, torch 2.13):
 
     inputs                  sizes seen before     new sizes    ever larger
     one tensor                  3.4 us  0.3 %    10 us  1.0 %      63 us
-    tokens and mask             5.6 us  0.6 %    20 us  2.0 %      92 us
-    a cache of 16 tensors      17   us  1.7 %    42 us  4.2 %     346 us
-    16 tensors, unlike         35   us  3.5 %    43 us  4.3 %     340 us
+    tokens and mask             5.7 us  0.6 %    21 us  2.1 %      92 us
+    a cache of 16 tensors      17   us  1.7 %    59 us  5.9 %     346 us
+    16 tensors, unlike         49   us  4.9 %    57 us  5.7 %     340 us
 
 A stream of 1,000,000 calls with new sizes (a tensor and an int): 43 us a call in the first tenth, 37 in the last; a
 profile of 5 KB after each tenth; 311,908 KB resident at most after the first, and after the last.

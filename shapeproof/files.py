@@ -54,6 +54,19 @@ def given_file(path: str | Path) -> bytes:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Word a failure to write a file that the user names.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
 def sha256(content: bytes | str) -> str:
     """Return the digest of a content: equal digests, equal contents.
 

@@ -7,8 +7,7 @@ distinct points there were is estimated from the sample.
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -35,7 +34,6 @@ MOST_VALUES = 64
 
 Values = frozenset[int] | None
 Texts = frozenset[str] | None
-_Getter = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -76,24 +74,19 @@ class Joint:
         return Joint, (self.lattice, self.points, self.values, self.strides, self.constants)
 
     def shows(self, call: Call) -> bool:
-        """Whether a call would change nothing. It is asked of every call, so that each look is a short one."""
+        """Whether a call would change nothing. It is asked of every call: the looks that cost least come first."""
         point = call.point
         if self._last is None and point not in self.points:
             return False
-        columns, values = self._fixed
-        if columns(point) != values:
+        for known, number in zip(self.values, point, strict=True):
+            if known is not None and number not in known:
+                return False
+        for texts, text in zip(self.constants, call.constants, strict=True):
+            if texts is not None and text is not None and text not in texts:
+                return False
+        if self.strides != call.strides and tuple(map(_same, self.strides, call.strides)) != self.strides:
             return False
-        for i, known in self._listed:
-            if point[i] not in known:
-                return False
-        for slot, places, steps in self._steady:
-            given = call.strides[slot]
-            if given is None or places(given) != steps:
-                return False
-        for slot, texts in self._said:
-            if call.constants[slot] not in texts:
-                return False
-        return point in self.points or (self._is_on_lattice(point) and self._unremarkable(point))
+        return point in self.points or self._is_unremarkable(point)
 
     def renamed(self, kind: Kind, names: Sequence[str]) -> tuple[Kind, Joint]:
         """The same for positional arguments under names: the slots in another order, and so the numbers."""
@@ -109,56 +102,23 @@ class Joint:
         )
         return tuple(slot for slot, _ in pairs), moved
 
-    @cached_property
-    def _said(self) -> list[tuple[int, frozenset[str | None]]]:
-        """The inputs whose texts are all kept; no text is none that is new."""
-        return [(i, texts | {None}) for i, texts in enumerate(self.constants) if texts is not None]
-
-    @cached_property
-    def _steady(self) -> list[tuple[int, _Getter, Any]]:
-        """The inputs with strides that never varied: the places and values of these strides."""
-        found: list[tuple[int, _Getter, Any]] = []
-        for slot, strides in enumerate(self.strides):
-            known = [i for i, step in enumerate(strides or ()) if step is not None]
-            if known and strides:
-                places = operator.itemgetter(*known)
-                found.append((slot, places, places(strides)))
-        return found
-
-    def _is_on_lattice(self, point: Point) -> bool:
-        """As `in`, of a point whose sizes that never vary are right."""
+    def _is_unremarkable(self, point: Point) -> bool:
+        """Whether a point is on the lattice, and neither in the sample nor an extreme of a size that varied."""
+        if self._last is None or (point_digest(point), point) <= self._last:
+            return False
         columns, moving = self._varied
-        return moving is None or columns(point) in moving
-
-    @cached_property
-    def _varied(self) -> tuple[_Getter, Lattice | None]:
-        """The sizes that varied, and the lattice of them; None where every point is on it."""
-        columns = [i for i, varies in enumerate(self.varying) if varies]
-        lattice = self.lattice.projected(columns)
-        return picked(columns), None if lattice.is_everything() else lattice
-
-    @cached_property
-    def _fixed(self) -> tuple[_Getter, Point]:
-        """The sizes that never varied, and what they are."""
-        columns = picked([i for i, varies in enumerate(self.varying) if not varies])
-        return columns, columns(next(iter(self.points)))
-
-    def _unremarkable(self, point: Point) -> bool:
-        """Whether a point on the lattice is neither in the sample nor an extreme. What never varied is no matter."""
-        for i, low, high in self._moving:
+        for i in columns:
+            low, high = self.bounds[i]
             if not (low < point[i] < high or farther(self.ends[i], (point, point), i) == self.ends[i]):
                 return False
-        return self._last is not None and (point_digest(point), point) > self._last
+        return moving is None or [point[i] for i in columns] in moving
 
     @cached_property
-    def _moving(self) -> list[tuple[int, int, int]]:
-        """The sizes that varied, with the least and the greatest value."""
-        return [(i, low, high) for i, (low, high) in enumerate(self.bounds) if low < high]
-
-    @cached_property
-    def _listed(self) -> list[tuple[int, frozenset[int]]]:
-        """The sizes that varied and whose values are all kept."""
-        return [(i, known) for i, known in enumerate(self.values) if known is not None and self.varying[i]]
+    def _varied(self) -> tuple[list[int], Lattice | None]:
+        """The sizes that varied, and the lattice of them, which is smaller than that of all; None: all are on it."""
+        columns = [i for i, varies in enumerate(self.varying) if varies]
+        moving = self.lattice.projected(columns)
+        return columns, None if moving.is_everything() else moving
 
     @cached_property
     def _sample(self) -> Ranked:
@@ -202,13 +162,6 @@ def _union(one: frozenset[_T] | None, other: frozenset[_T] | None) -> frozenset[
         return None
     both = one | other
     return both if len(both) <= MOST_VALUES else None
-
-
-def picked(columns: Sequence[int]) -> _Getter:
-    """What takes some of the numbers of a point, as a tuple."""
-    if len(columns) > 1:
-        return operator.itemgetter(*columns)
-    return lambda point: tuple(point[i] for i in columns)
 
 
 def _same(one: Strides, other: Strides) -> Strides:

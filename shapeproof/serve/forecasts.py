@@ -160,12 +160,14 @@ class _Counter:
             self._holds = report.program.holds
         self._inputs = _claiming(inputs, required)
         self._points = [_points(holds, self._inputs) for holds in self._holds]
+        self._keys = [
+            frozenset((region, place) for place in range(len(each))) for region, each in enumerate(self._points)
+        ]
 
     def forecast(self) -> Forecast:
         """The forecast."""
         served = self._served() if len(self._holds) > 1 else []
-        every = frozenset(itertools.chain.from_iterable(_keys(region) for region in self._points))
-        at_least = max(1, fewest_to_cover(every, served) or 1)
+        at_least = max(1, fewest_to_cover(frozenset().union(*self._keys), served) or 1)
         blocks = self._merged(served, at_least)
         unions = [f.disjunction(*(self._holds[index] for index in block)) for block in blocks]
         names = self._inputs.user_names
@@ -185,7 +187,7 @@ class _Counter:
 
         @functools.cache
         def may_be(block: tuple[int, ...]) -> bool:
-            wanted = frozenset(itertools.chain.from_iterable(_keys(self._points[index]) for index in block))
+            wanted = frozenset().union(*(self._keys[index] for index in block))
             return any(wanted <= each for each in served) and self._is_one(block)
 
         return fewest_blocks(len(self._holds), may_be, at_least)
@@ -203,10 +205,9 @@ class _Counter:
         """For every program traced in the domain, the points of regions at which it agrees with eager."""
         return [
             frozenset(
-                key
-                for region in self._points
-                for point, key in zip(region, _keys(region), strict=True)
-                if replay.Eager(self._model, self._inputs).compare(forms, point).agrees
+                (region, place)
+                for region, place in frozenset().union(*self._keys)
+                if replay.Eager(self._model, self._inputs).compare(forms, self._points[region][place]).agrees
             )
             for forms in map(forms_of, self._traced())
         ]
@@ -249,10 +250,6 @@ def _points(holds: Formula, inputs: Inputs) -> list[Point]:
         points = ({name: point[name] for name in names} for point in ascending(facts, names))
         found |= {str(point): point for point in itertools.islice(points, POINTS)}
     return list(found.values())[:POINTS]
-
-
-def _keys(points: Sequence[Point]) -> list[tuple[tuple[str, int], ...]]:
-    return [tuple(sorted(point.items())) for point in points]
 
 
 def _static(inputs: Inputs) -> int | None:

@@ -107,12 +107,13 @@ def explained(  # noqa: PLR0913, PLR0917 - what is known of a call
 
 def _reason(program: Program, request: Request, names: Sequence[str]) -> Reason:
     """Why a program does not serve a call."""
-    for said, now, then in zip(MODES, request.modes, program.modes, strict=True):
+    for said, now, then in zip(MODES, request.key.modes, program.key.modes, strict=True):
         if now != then:
             return Reason(program.number, f"{said}: {_short(now)}", _short(then), about_sizes=False)
-    if request.form.structure != program.form.structure:
+    mine, own = request.key.form, program.key.form
+    if mine.structure != own.structure:
         return Reason(program.number, "another structure of inputs", "its own", about_sizes=False)
-    for name, now, then in zip(names, request.form.inputs, program.form.inputs, strict=True):
+    for name, now, then in zip(names, mine.inputs, own.inputs, strict=True):
         if now != then:
             return Reason(program.number, *_differing(name, now, then), about_sizes=False)
     return _of_sizes(program, request.sizes, request.inputs)

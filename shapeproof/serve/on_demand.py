@@ -32,7 +32,7 @@ from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call
 from shapeproof.serve.attempts import Exporter, Learned, no_random_numbers
 from shapeproof.serve.calling.backends import Backend, Run, resolved
-from shapeproof.serve.calling.calls import Request, Unreadable, read
+from shapeproof.serve.calling.calls import Key, Request, Unreadable, read
 from shapeproof.serve.calling.gate import gate
 from shapeproof.serve.calling.state import ModelState, share_state
 from shapeproof.serve.domains import flat_domain
@@ -205,7 +205,7 @@ class Served:
             form, sizes, inputs = read(args, kwargs)
         except Unreadable:
             return None
-        return self._router.find((form, self._state.modes()), sizes, inputs)
+        return self._router.find(Key(form, self._state.modes()), sizes, inputs)
 
     def _without(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call that no program served a moment ago."""
@@ -240,7 +240,7 @@ class Served:
         except (Unreadable, ShapeproofError, TypeError) as error:
             self._refused(Miss({}, (), "eager", f"no program is made of it: {error}"), str(error))
             return None
-        request = Request(args, kwargs, form, self._state.modes(), sizes, inputs)
+        request = Request(args, kwargs, Key(form, self._state.modes()), sizes, inputs)
         learned = self._about(request.key, call)
         learned.seen.add_call(call)
         said = self._reluctance(request, learned)
@@ -342,7 +342,7 @@ class Served:
         module = exported.module()
         share_state(module, self.model, exported.constants)
         run = _giving_sizes(self._backend.make(exported, module), sized_as(exported.call_spec.out_spec))
-        return Program(next(self._numbers), exported, flat, request.form, request.modes, module, run, declared)
+        return Program(next(self._numbers), exported, flat, request.key, module, run, declared)
 
 
 def _unfit(exported: Sequence[VerifiedProgram]) -> str:

@@ -17,7 +17,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import Regions, Report, VerifiedProgram
 from shapeproof.export.build.accepted.contract import Requirements
-from shapeproof.serve.calling.calls import CallForm
+from shapeproof.serve.calling.calls import Key
 from shapeproof.serve.calling.state import attribute
 from shapeproof.serve.domains import FlatDomain
 
@@ -35,16 +35,10 @@ class Program:
     number: int
     exported: VerifiedProgram
     flat: FlatDomain = field(repr=False)
-    form: CallForm = field(repr=False)
-    modes: tuple[Hashable, ...] = field(repr=False)
+    key: Key = field(repr=False)
     module: torch.fx.GraphModule = field(repr=False)
     run: Callable[..., Any] = field(repr=False)
     declared: bool = False
-
-    @property
-    def key(self) -> Hashable:
-        """What all its calls have in common besides sizes and data: the `Request.key` of each."""
-        return self.form, self.modes
 
     @property
     def report(self) -> Report:

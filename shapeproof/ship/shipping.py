@@ -32,6 +32,7 @@ from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.trace.traced import env_of
+from shapeproof.files import writing
 from shapeproof.ship.apart import Apart
 from shapeproof.ship.beside import Beside
 from shapeproof.ship.points import inputs_of, inside, outside
@@ -203,14 +204,11 @@ def _moved_from_a_folder(path: Path) -> Iterator[Path]:
     Raises:
         UsageError: the file cannot be written.
     """
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".shapeproof-") as folder:
-            made = Path(folder) / path.name
-            yield made
-            for each in sorted(Path(folder).iterdir(), key=made.__eq__):  # the file comes last
-                each.replace(path.parent / each.name)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+    with writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=".shapeproof-") as folder:
+        made = Path(folder) / path.name
+        yield made
+        for each in sorted(Path(folder).iterdir(), key=made.__eq__):  # the file comes last
+            each.replace(path.parent / each.name)
 
 
 @contextlib.contextmanager

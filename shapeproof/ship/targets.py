@@ -24,7 +24,7 @@ from shapeproof.contract.contract import contract_text
 from shapeproof.contract.inputs import ConstantInput, TensorInput
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.report.saved import saved_report
-from shapeproof.export.shim.trees import aot_loaded, aot_packaged, leaves
+from shapeproof.export.shim.trees import aot_loaded, aot_packaged, leaves, onnx_session, require
 from shapeproof.ship.recurrence import in_loops
 
 Run = Callable[..., Any]
@@ -59,11 +59,7 @@ def target_of(to: str | Target) -> Target:
     if not isinstance(to, Target) and to not in TARGETS:
         raise UsageError(f"unknown target {to!r}{nearest(str(to), TARGETS)}")
     found = to if isinstance(to, Target) else TARGETS[to]
-    for package in dict.fromkeys((*found.made_by, found.run_by)):
-        try:
-            importlib.import_module(package)
-        except ImportError:
-            raise UsageError(f"{found.tool} needs {package}: pip install shapeproof[consumers]") from None
+    require(found.tool, dict.fromkeys((*found.made_by, found.run_by)))
     return found
 
 
@@ -144,19 +140,9 @@ def _named(dim: Any, names: Mapping[str, str]) -> Any:
 
 
 def _of_onnx(path: Path, contract: Contract) -> Run:
-    runtime = importlib.import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4  # what it refuses is an error, and is not logged, too
-    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    taken = {each.name for each in session.get_inputs()}
+    _, run = onnx_session(str(path))
     names = [each.graph_name for each in contract.inputs]
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        given = zip(names, leaves((args, kwargs)), strict=True)
-        feed = {name: torch.as_tensor(each).detach().numpy() for name, each in given if name in taken}
-        return [torch.from_numpy(each) for each in session.run(None, feed)]
-
-    return run
+    return lambda *args, **kwargs: run(dict(zip(names, leaves((args, kwargs)), strict=True)))
 
 
 # ---------------------------------------------------------------------- ExecuTorch

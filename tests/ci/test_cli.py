@@ -148,10 +148,9 @@ def test_the_package_is_the_command():
     assert done.stdout == f"shapeproof {shapeproof.__version__}\n"
 
 
-def test_help_does_not_load_torch():
-    program = (
-        "import sys; from shapeproof.ci import cli; print([n for n in ('torch', 'z3', 'sympy') if n in sys.modules])"
-    )
+@pytest.mark.parametrize("module", ["cli", "commands.check"])
+def test_no_command_loads_torch_before_its_models(module):
+    program = f"import sys, shapeproof.ci.{module}; print([n for n in ('torch', 'z3', 'sympy') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pickle
 import random
 from typing import NamedTuple
@@ -16,7 +18,8 @@ from shapeproof.seen import Seen
 from shapeproof.seen import joint as joints
 from shapeproof.seen import points as kept
 from shapeproof.seen import seen as profiles
-from shapeproof.seen.calls import size_names
+from shapeproof.seen.calls import flattened, read_call, size_names
+from shapeproof.seen.joint import Joint
 from tests.seen.calls import STREAMS, Tensor, random_stream
 from tests.thoroughness import examples
 
@@ -56,6 +59,25 @@ def test_merging_is_a_join_on_a_thousand_random_streams():
     chance = random.Random(0)
     for _ in range(1000):
         merging_is_a_join(random_stream(chance), chance)
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_call_is_shown_where_a_join_with_it_changes_nothing():
+    chance = random.Random(1)
+    for _ in range(500):
+        *stream, last = (read_call(flattened((), inputs)) for inputs in random_stream(chance))
+        for known in functools.reduce(Seen.__or__, map(of_call, stream), of_call(last)).joints.items():
+            alike = [call for call in (*stream, last, *map(moved, stream)) if call.kind == known[0]]
+            assert all(known[1].shows(call) == (known[1] | Joint.of(call) == known[1]) for call in alike)
+
+
+def of_call(call):
+    return Seen({call.kind: Joint.of(call)})
+
+
+def moved(call):
+    """A call of the same kind with other sizes."""
+    return dataclasses.replace(call, point=tuple(size + 1 for size in call.point))
 
 
 @pytest.mark.thorough

@@ -41,7 +41,7 @@ def test_the_page_of_a_served_model(tmp_path):
     assert "<b>Branches</b> 63 calls, 3 missed, 3 traced, 2 programs kept" in page
     assert page.count("<svg") == 3  # the regions, the sizes seen against those served, and the misses over the calls
     ((seen, programs),) = [(seen, run.programs) for seen in run._profiles().values()]
-    (size,) = _beside(seen, (programs[0].form, programs[0].modes), programs)
+    (size,) = _beside(seen, programs[0].key, programs)
     assert (size.name, size.served) == ("x.shape[0]", (0, None))
     assert {10, 20, 40} <= {*size.seen}
     cells = [re.sub("<[^>]*>", "", row) for row in re.findall("<tr>.*?</tr>", page)]

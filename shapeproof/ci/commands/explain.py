@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +19,7 @@ from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show, width
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.report.render import diagnostic_text, page_command, pointers, render
-from shapeproof.files import read_bounded
+from shapeproof.files import read_bounded, writing
 
 if TYPE_CHECKING:
     from shapeproof.export.report.report import Report
@@ -31,6 +29,9 @@ Examples:
   shapeproof explain ./model.py:build
   shapeproof explain package.model:build --save report.json"""
 
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help=f"{FORM}; the callable returns {RETURNS}.", show_default=False)
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show what did not pass and the last line, nothing else.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Say each step with its time, and what the solver was asked.")
@@ -41,9 +42,7 @@ Traceback = Annotated[
 
 
 def explain(  # noqa: PLR0913 - the options of a command
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help=f"{FORM}; the callable returns {RETURNS}.", show_default=False)
-    ],
+    target: Target,
     *,
     save: Annotated[Path | None, typer.Option(metavar="PATH", help="Write the report as JSON, too.")] = None,
     certificate: Annotated[
@@ -77,10 +76,11 @@ def explain(  # noqa: PLR0913 - the options of a command
                 say(line)
         show(_quietly(report) if quiet else render(report, width()) + pointers(report.diagnostics))
         if save is not None:
-            _write(report.save, save)
+            with writing(save):
+                report.save(save)
         if certificate is not None:
-            with Display(verbosity) as display:
-                _write(functools.partial(report.certificate, progress=progress), certificate)
+            with Display(verbosity) as display, writing(certificate):
+                report.certificate(certificate, progress=progress)
     except UsageError as error:
         fail(told(error, whole=traceback))
     except KeyboardInterrupt:
@@ -117,10 +117,3 @@ def _builder(file: Path) -> str:
 def _quietly(report: Report) -> str:
     """The diagnostics and the verdict."""
     return "\n".join([*(diagnostic_text(each, width()) for each in report.diagnostics), report.status])
-
-
-def _write(write: Callable[[Path], object], path: Path) -> None:
-    try:
-        write(path)
-    except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}")

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from shapeproof.ci.terminal import show
-from shapeproof.constraints.errors import UsageError
 from shapeproof.contract import Contract, load
-from shapeproof.files import write_whole
+from shapeproof.files import write_whole, writing
 
 EXAMPLES = "Example: shapeproof header model.contract.json -o model.h"
 
@@ -47,7 +46,5 @@ def write_header(text: str, path: Path) -> None:
     Raises:
         UsageError: the file cannot be written.
     """
-    try:
+    with writing(path):
         write_whole(path, text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -9,7 +9,8 @@ import typer
 
 from shapeproof.ci.process.subjects import call_target
 from shapeproof.ci.specs.seen_spec import spec_text
-from shapeproof.ci.terminal import fail, show
+from shapeproof.ci.terminal import show
+from shapeproof.files import writing
 from shapeproof.seen import Seen
 
 EXAMPLES = "Example: shapeproof seen monday.json tuesday.json --spec nets:Scores"
@@ -26,13 +27,11 @@ def seen(
 
     Exit status: 0, or 2 where a file is no profile or a spec cannot say what was seen.
     """
-    try:
-        merged = Seen.merged(map(Seen.load, profiles))
-        text = str(merged) if spec is None else spec_text(merged.named(_parameters(spec, merged)), spec)
-        if save is not None:
+    merged = Seen.merged(map(Seen.load, profiles))
+    text = str(merged) if spec is None else spec_text(merged.named(_parameters(spec, merged)), spec)
+    if save is not None:
+        with writing(save):
             merged.save(save)
-    except OSError as error:
-        fail(f"{save} cannot be written: {error.strerror}")
     show(text)
 
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from shapeproof.ci.commands.explain import Traceback
+from shapeproof.ci.commands.explain import Target, Traceback
 from shapeproof.ci.commands.header import header_of, write_header
-from shapeproof.ci.process.subjects import RETURNS, beside, check_subject, load_subject
+from shapeproof.ci.process.subjects import beside, check_subject, load_subject
 from shapeproof.ci.process.tracebacks import told
 from shapeproof.ci.running.display import Display
-from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.ci.terminal import EXIT_STATUS, fail, show
 from shapeproof.constraints.errors import UsageError
 
@@ -41,9 +40,7 @@ AsForm = Annotated[Form, typer.Option("--format", help="The form of what goes to
 
 
 def ship(  # noqa: PLR0913 - what a command line takes
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help=f"{FORM}; the callable returns {RETURNS}.", show_default=False)
-    ],
+    target: Target,
     *,
     to: Annotated[str, typer.Option(metavar="onnx|executorch|aoti|pt2", help="The consumer.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file.", show_default=False)],

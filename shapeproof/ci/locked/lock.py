@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shapeproof.ci.jobs import Outcome, SavedContract
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import read_bounded, write_whole
+from shapeproof.files import read_bounded, write_whole, writing
 
 NAME = "shapeproof.lock"
 """The name of the lock file, beside the spec."""
@@ -68,10 +68,8 @@ def write_lock(folder: Path, outcomes: Sequence[Outcome]) -> Path:
         found[name] = locked(outcome)
     lock = _Lock(models={name: each for name, each in found.items() if each is not None})
     path = folder / NAME
-    try:
+    with writing(path):
         write_whole(path, json.dumps(lock.model_dump(), indent=1) + "\n")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     return path
 
 

@@ -6,8 +6,10 @@ no defence against code that forges one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,20 +54,13 @@ class Frames:
             yield from map(_message, map(bytes, lines))
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write bytes to a pipe, which may take a part of them at a time."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
-
-
 class Channel:
     """The channel of a process for messages; usable while its descriptor is still the original file."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self._socket = socket.socket(fileno=descriptor)
         self._process = os.getpid()
-        self._file = _identity(descriptor)
+        self._file = self._identity()
 
     def say(self, message: Any) -> None:
         """Write a message, unless this is a process that the user's code has forked.
@@ -75,9 +70,20 @@ class Channel:
         """
         if os.getpid() != self._process:
             return
-        if _identity(self._descriptor) != self._file:
+        if self._identity() != self._file:
             raise OSError(None, "the code of the model has closed the descriptor of the answer")
-        write_all(self._descriptor, frame(message))
+        self._socket.sendall(frame(message))
+
+    def hear(self) -> Iterator[Any]:
+        """Yield the messages that arrive until the other end is closed."""
+        frames = Frames()
+        with contextlib.suppress(ConnectionResetError):  # it was closed before all that was said had been read
+            while data := self._socket.recv(2**16):
+                yield from frames.feed(data)
+
+    def _identity(self) -> tuple[int, int]:
+        found = os.fstat(self._socket.fileno())
+        return found.st_dev, found.st_ino
 
 
 def _message(line: bytes) -> Any:
@@ -88,8 +94,3 @@ def _message(line: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):  # it was forged
         raise GarbledError from None
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino

@@ -6,6 +6,7 @@ import contextlib
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import IO, Self, cast
 
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Job, Result
-from shapeproof.ci.process.frames import Frames, GarbledError, frame, write_all
+from shapeproof.ci.process.frames import Frames, GarbledError, frame
 from shapeproof.ci.process.processes import TOKEN, end_all
 from shapeproof.ci.process.tracebacks import crashed
 
@@ -50,21 +51,20 @@ class Worker:
         self._frames = Frames()
         self._words = b""
         self._doing = ""
-        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-            hear, ask = _pipe(theirs, ours)
-            self._answers, say = _pipe(ours, theirs)
-            self._questions = ask
+        self._channel, theirs = socket.socketpair()
+        with theirs, contextlib.ExitStack() as opened:
+            opened.enter_context(self._channel)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "shapeproof.ci.process.worker", str(time.time_ns()), str(hear), str(say)],
+                [sys.executable, "-m", "shapeproof.ci.process.worker", str(time.time_ns()), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=job.root,
                 env=os.environ | {TOKEN: self._token},
-                pass_fds=(hear, say),
+                pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # we handle the interrupt at the terminal
             )
-            self._open = ours.pop_all()
+            self._open = opened.pop_all()
         self._printed = cast("IO[bytes]", self._process.stdout)
 
     def __enter__(self) -> Self:
@@ -83,8 +83,8 @@ class Worker:
 
     def answer(self, progress: Progress) -> Answer:
         """Wait for the answer. If the process ends, times out or garbles the answer, return that as the reason."""
-        with contextlib.suppress(BrokenPipeError):
-            write_all(self._questions, frame(JOB.dump_python(self._job)))
+        with contextlib.suppress(ConnectionError):
+            self._channel.sendall(frame(JOB.dump_python(self._job)))
         try:
             found = self._heard(progress)
         except (GarbledError, ValueError, KeyError, TypeError):  # pydantic's ValidationError is a ValueError
@@ -102,20 +102,20 @@ class Worker:
     def _heard(self, progress: Progress) -> Answer | None:
         """Return the answer; None if the process has ended, has closed the channel, or is late."""
         with selectors.DefaultSelector() as selector:
-            for descriptor in (self._answers, self._printed.fileno()):
-                selector.register(descriptor, selectors.EVENT_READ)
+            for file in (self._channel, self._printed):
+                selector.register(file, selectors.EVENT_READ)
             while not self._is_late():
                 ended = self._has_ended()
-                ready = {key.fd: os.read(key.fd, 2**16) for key, _ in selector.select(_TICK)}
-                for descriptor in (each for each, data in ready.items() if not data):
-                    selector.unregister(descriptor)
-                self._words = (self._words + ready.get(self._printed.fileno(), b""))[-_LAST_WORDS:]
-                for message in self._frames.feed(ready.get(self._answers, b"")):
+                ready = {key.fileobj: _received(key.fd) for key, _ in selector.select(_TICK)}
+                for ended_stream in (each for each, data in ready.items() if not data):
+                    selector.unregister(ended_stream)
+                self._words = (self._words + ready.get(self._printed, b""))[-_LAST_WORDS:]
+                for message in self._frames.feed(ready.get(self._channel, b"")):
                     if "answer" in message:
                         return ANSWER.validate_python(message["answer"])
                     self._doing = str(message["progress"])
                     progress(self._doing)
-                if (ended and not ready.get(self._answers)) or self._answers not in selector.get_map():
+                if (ended and not ready.get(self._channel)) or self._channel not in selector.get_map():
                     return None
         return None
 
@@ -159,9 +159,8 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _pipe(read: contextlib.ExitStack, written: contextlib.ExitStack) -> tuple[int, int]:
-    """Open a pipe; each end is closed with its stack."""
-    out, into = os.pipe()
-    read.callback(os.close, out)
-    written.callback(os.close, into)
-    return out, into
+def _received(descriptor: int) -> bytes:
+    """Return what has arrived; nothing if the other end is closed, before or after it has read the job."""
+    with contextlib.suppress(ConnectionResetError):
+        return os.read(descriptor, 2**16)
+    return b""

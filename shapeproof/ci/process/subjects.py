@@ -23,11 +23,11 @@ from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.constraints.errors import InternalError, UsageError, nearest
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.shim.versions import check_version
-from shapeproof.export.source.declared_at import Where, in_the_file_of, nowhere
 
 if TYPE_CHECKING:
     from shapeproof.export import Report
     from shapeproof.export.declare.inputs import Inputs
+    from shapeproof.export.source.declared_at import Where
     from shapeproof.seen import Seen
 
 RETURNS = "(model, args, kwargs, dynamic_shapes) or (model, args, kwargs, dynamic_shapes, constraints)"
@@ -44,7 +44,7 @@ class Subject:
     constraints: Sequence[str] = ()
     narrow: bool = False
     splitting: bool = False
-    where: Where = nowhere
+    where: Where = lambda _: None
     """Finds the source line of a declaration."""
     seen: Seen | None = None
     """The profile of inputs that the model has been given; the program must serve all of them."""
@@ -58,6 +58,8 @@ def load_subject(target: str) -> Subject:
     """
     build = _found(target)
     found = _called(target, build)
+    from shapeproof.export.source.declared_at import in_the_file_of  # loads torch, as the model has by now
+
     if not isinstance(found, tuple | list) or len(found) not in {4, 5}:
         alone = "; what returns a model alone needs inputs in a spec" if callable(found) else ""
         raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}{alone}")

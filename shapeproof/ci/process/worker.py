@@ -1,9 +1,9 @@
-"""A process that checks one model: reads a job and writes progress and the answer, on separate descriptors.
+"""A process that checks one model: reads a job and writes progress and the answer, on one channel.
 
-    python -m shapeproof.ci.process.worker BEGIN QUESTIONS ANSWERS
+    python -m shapeproof.ci.process.worker BEGIN CHANNEL
 
 BEGIN is the current time in nanoseconds: a file that changed later may differ from the content that was read. Text that
-the user's code prints is not part of the answer. When QUESTIONS is closed, the caller is gone, and the process ends at
+the user's code prints is not part of the answer. When CHANNEL is closed, the caller is gone, and the process ends at
 once.
 """
 
@@ -17,11 +17,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from shapeproof.ci.jobs import ANSWER, JOB, Accepted, Answer, Job, Result
-from shapeproof.ci.process.frames import Channel, Frames
+from shapeproof.ci.process.frames import Channel
 from shapeproof.ci.process.processes import TOKEN, end_all
 from shapeproof.ci.process.recorder import Recorder
 from shapeproof.ci.process.spec_help import in_spec
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
 def main() -> None:
     """Answer one job."""
     faulthandler.enable(all_threads=False)
-    begin, asked, answers = map(int, sys.argv[1:])
+    begin, descriptor = map(int, sys.argv[1:])
     recorder = Recorder(begin)
-    for descriptor in (asked, answers):
-        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
-    channel = Channel(answers)
-    job = JOB.validate_python(_received(asked))
-    threading.Thread(target=_end_with_the_asker, args=[asked], daemon=True).start()
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
+    channel = Channel(descriptor)
+    heard = channel.hear()
+    job = JOB.validate_python(next(heard))
+    threading.Thread(target=_end_with_the_asker, args=[heard], daemon=True).start()
 
     started = time.monotonic()
     try:
@@ -55,14 +56,6 @@ def main() -> None:
     except UsageError as error:
         result = Result(None, told(error, whole=job.traceback), seconds=time.monotonic() - started)
     channel.say({"answer": ANSWER.dump_python(Answer(result, recorder.sources()))})
-
-
-def _received(descriptor: int) -> Any:
-    frames = Frames()
-    while data := os.read(descriptor, 2**16):
-        for message in frames.feed(data):
-            return message
-    sys.exit("the parent process is gone")
 
 
 def _verdict(job: Job, progress: Any, begin: float) -> Result:
@@ -163,9 +156,9 @@ def _torch_size(size: int | str, dims: dict[str, Any]) -> Any:
     return scaled if derived.offset == 0 else scaled + derived.offset
 
 
-def _end_with_the_asker(questions: int) -> None:
-    """Wait until the descriptor is closed, then kill this process and every process that the model has started."""
-    while os.read(questions, 4096):
+def _end_with_the_asker(heard: Iterator[Any]) -> None:
+    """Wait until the channel is closed, then kill this process and every process that the model has started."""
+    for _ in heard:
         pass
     end_all(os.getpid(), os.environ.get(TOKEN, ""))
     if os.getpgrp() == os.getpid():

@@ -38,9 +38,9 @@ def _model(outcome: Outcome) -> dict[str, Any]:
         "skipped": outcome.skipped,
         "seconds": round(result.seconds, 3),
         "inputs": result.contract.inputs,
-        "domain": list(result.contract.domain),
-        "regions": list(result.contract.regions),
-        "notes": list(result.notes),
+        "domain": result.contract.domain,
+        "regions": result.contract.regions,
+        "notes": result.notes,
         "text": result.text,
         "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in result.diagnostics],
     }

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Self
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from shapeproof.ci.plain import plain_line
@@ -45,42 +45,17 @@ class Verbosity(Enum):
         return cls.QUIET if quiet else cls.VERBOSE if verbose else cls.NORMAL
 
 
-class _Task:
-    def __init__(self, name: str, now: float) -> None:
-        self._name, self._begin = name, now
-        self._due = now + PATIENCE
-        self.text = ""
-        self.shown: TaskID | None = None
-
-    def line(self, now: float) -> str:
-        """The current step, with the time since the task began."""
-        return f"{self.label} ({now - self._begin:.1f} s)"
-
-    @property
-    def label(self) -> str:
-        """The current step."""
-        return f"{self._name}: {self.text}" if self._name else self.text
-
-    def is_due(self, now: float) -> bool:
-        """True if a line is due; the next one is due after the task's age has grown by a quarter."""
-        if now < self._due:
-            return False
-        self._due = max(now + _PAUSE, self._begin + (now - self._begin) * _GROWTH)
-        return True
-
-
 class Display:
     """Follows tasks by name. Several threads may report to it."""
 
     def __init__(self, verbosity: Verbosity = Verbosity.NORMAL) -> None:
         console = Console(stderr=True, highlight=False)
-        columns = (SpinnerColumn(), TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn())
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, transient=True)
         self._live = console.is_interactive and verbosity is Verbosity.NORMAL
         self._verbosity = verbosity
         self._begin = time.monotonic()
-        self._tasks: dict[str, _Task] = {}
-        self._lock = threading.Lock()
+        self._tasks: dict[str, TaskID] = {}
         self._stop = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True)
 
@@ -98,42 +73,39 @@ class Display:
 
     def tell(self, name: str, text: str) -> None:
         """Report the current step of a task."""
-        now = time.monotonic()
-        with self._lock:
-            task = self._tasks.setdefault(name, _Task(name, now))
-            task.text = plain_line(text)
-            if self._live:
-                self._show(task)
+        step = plain_line(f"{name}: {text}" if name else text)
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task(step, total=None, due=PATIENCE)
+        self._progress.update(self._tasks[name], description=step)
         if self._verbosity is Verbosity.VERBOSE:
-            say(plain_line(task.line(now)))
+            say(next(_line(task, task.elapsed) for task in self._progress.tasks if task.id == self._tasks[name]))
 
     def done(self, name: str, line: str) -> None:
         """Report the end of a task; each end gets a line."""
-        with self._lock:
-            task = self._tasks.pop(name, None)
-            if task is not None and task.shown is not None:
-                self._progress.remove_task(task.shown)
+        if name in self._tasks:
+            self._progress.remove_task(self._tasks.pop(name))
         if self._live:
             self._progress.console.print(Text(plain_line(line)))
         elif self._verbosity is not Verbosity.QUIET:
             say(plain_line(line))
 
     def beat(self, now: float) -> None:
-        """Show the lines that are due at this time."""
+        """Show the lines that are due at this time: the next of a task when its age has grown by a quarter."""
         if self._live:
             if now >= self._begin + PATIENCE:
                 self._progress.start()
             return
-        with self._lock:
-            due = [task.line(now) for task in self._tasks.values() if task.is_due(now)]
-        for line in due:
-            say(plain_line(line))
-
-    def _show(self, task: _Task) -> None:
-        if task.shown is None:
-            task.shown = self._progress.add_task("", text="", total=None)
-        self._progress.update(task.shown, text=plain_line(task.label))
+        for task in self._progress.tasks:
+            age = now - (task.start_time or now)
+            if age >= task.fields["due"]:
+                task.fields["due"] = max(age + _PAUSE, age * _GROWTH)
+                say(_line(task, age))
 
     def _tick(self) -> None:
         while not self._stop.wait(_TICK):
             self.beat(time.monotonic())
+
+
+def _line(task: Task, age: float | None) -> str:
+    """The current step of a task, with the time since the task began."""
+    return f"{task.description} ({age:.1f} s)"

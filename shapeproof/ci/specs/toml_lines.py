@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
-
-Path: TypeAlias = tuple[str | int, ...]
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
@@ -16,69 +14,59 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
     >>> line_of("[dims.batch]\n\nmax = 8\n", ["dims", "batch", "max"])
     3
     """
-    return _lines(text).get(tuple(path), 1)
+    found = _lines(text)
+    for key in path:
+        if not isinstance(found, int):
+            try:
+                found = found[key]
+            except (LookupError, TypeError):
+                return 1
+    return _first(found)
 
 
 @functools.lru_cache(maxsize=8)
-def _lines(text: str) -> Mapping[Path, int]:
-    """The line of every path of a document."""
-    found: dict[Path, int] = {}
-    tables: dict[Path, int] = {}
-    """The number of tables so far in each array of tables."""
-    here: Path = ()
-    for line, statement, document in _statements(text):
-        if statement.lstrip().startswith("["):
-            here = _opened(document, tables)
-            new: Iterator[Path] = (here[:end] for end in range(1, len(here) + 1))
-        else:
-            new = ((*here, *path) for path in _paths(document))
-        for path in new:
-            found.setdefault(path, line)
-    return found
+def _lines(text: str) -> Any:
+    """The document with the line of each assignment in place of its value, and of a header as one more entry."""
+    marked = []
+    for line, statement in _statements(text):
+        is_header = statement.lstrip().startswith("[")
+        marked.append(f'{statement}\n"\\u0001" = {line}' if is_header else f"{_key_of(statement)} = {line}")
+    return tomllib.loads("\n".join(marked))
+
+
+def _first(found: Any) -> int:
+    if isinstance(found, int):
+        return found
+    return min(map(_first, found.values() if isinstance(found, dict) else found), default=1)
 
 
 _ENDS = ("]", '"""', "'''")
 """The last line of a statement of several lines contains one of these."""
 
 
-def _statements(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield each header and each assignment with its line and its value when parsed alone.
-
-    A statement ends where the lines so far parse and give a value.
-    """
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each header and each assignment with its line. A statement ends where the lines so far parse."""
     lines = text.split("\n")
     begin = 0
     for end in range(1, len(lines) + 1):
-        if end - begin > 1 and not any(mark in lines[end - 1] for mark in _ENDS):
-            continue
         statement = "\n".join(lines[begin:end])
-        try:
-            document = tomllib.loads(statement)
-        except tomllib.TOMLDecodeError:
-            continue
-        if document:
-            yield begin + 1, statement, document
-        begin = end
+        if (end - begin == 1 or any(mark in lines[end - 1] for mark in _ENDS)) and (
+            found := _parsed(statement)
+        ) is not None:
+            if found:
+                yield begin + 1, statement
+            begin = end
 
 
-def _opened(header: Any, tables: dict[Path, int]) -> Path:
-    """The path of the table that a header opens, in the last table of each array of tables on the path."""
-    path: Path = ()
-    while header:
-        if isinstance(header, list):  # `[[name]]`: the innermost array
-            tables[path] = tables.get(path, 0) + 1
-            return (*path, tables[path] - 1)
-        if path in tables:
-            path = (*path, tables[path] - 1)
-        ((key, header),) = header.items()
-        path = (*path, key)
-    return (*path, tables[path] - 1) if path in tables else path
+def _key_of(assignment: str) -> str:
+    """The text before the equals sign, which may stand in a quoted key, too."""
+    parts = assignment.split("=")
+    keys = ("=".join(parts[:count]) for count in range(1, len(parts)))
+    return next(key for key in keys if _parsed(f"{key} = 0"))
 
 
-def _paths(value: Any) -> Iterator[Path]:
-    """The path of everything inside a value."""
-    if not isinstance(value, dict | list):
-        return
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        yield (key,)
-        yield from ((key, *rest) for rest in _paths(inner))
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None

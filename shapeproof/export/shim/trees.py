@@ -6,7 +6,8 @@ Also forms of a program for its consumers: compiled, decomposed, with structured
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Container, Hashable, Sequence
+import importlib
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ import torch._functorch.config
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+
+from shapeproof.constraints.errors import UsageError
 
 PAD_SEQUENCE = torch._C._nn.pad_sequence
 """The function that torch.nn.utils.rnn.pad_sequence calls."""
@@ -146,3 +149,31 @@ def aot_loaded(path: str) -> Callable[..., Any]:
 
     loaded: Callable[..., Any] = torch._inductor.aoti_load_package(path)
     return loaded
+
+
+def onnx_session(model: str | bytes) -> tuple[list[str], Callable[[Mapping[str, Any]], list[torch.Tensor]]]:
+    """Return the names of the inputs of an ONNX model, a file or its content, and what runs it with inputs by name."""
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4  # what it refuses is an error, and is not logged, too
+    session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+
+    def run(given: Mapping[str, Any]) -> list[torch.Tensor]:
+        feed = {name: torch.as_tensor(given[name]).detach().numpy() for name in names}
+        return [torch.from_numpy(each) for each in session.run(None, feed)]
+
+    return names, run
+
+
+def require(user: str, packages: Iterable[str]) -> None:
+    """Import what something needs.
+
+    Raises:
+        UsageError: it is missing.
+    """
+    for package in packages:
+        try:
+            importlib.import_module(package)
+        except ImportError:
+            raise UsageError(f"{user} needs {package}: pip install shapeproof[consumers]") from None

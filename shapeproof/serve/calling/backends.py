@@ -5,7 +5,6 @@ The dispatch calls a backend only with inputs in the proved domain of its progra
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError, nearest
 from shapeproof.export import VerifiedProgram
-from shapeproof.export.shim.trees import aot_loaded, aot_packaged, tensors_in, unflattened
+from shapeproof.export.shim.trees import aot_loaded, aot_packaged, onnx_session, require, tensors_in, unflattened
 
 Run = Callable[..., Any]
 
@@ -46,11 +45,7 @@ def resolved(backend: str | Callable[[VerifiedProgram], Run] | None) -> Backend:
     name = "graph" if backend is None else backend
     if name not in BACKENDS:
         raise UsageError(f"unknown backend {name!r}{nearest(str(name), BACKENDS)}")
-    for library in BACKENDS[name].needs:
-        try:
-            importlib.import_module(library)
-        except ImportError:
-            raise UsageError(f"backend={name!r} needs {library}: pip install shapeproof[consumers]") from None
+    require(f"backend={name!r}", BACKENDS[name].needs)
     return BACKENDS[name]
 
 
@@ -67,19 +62,11 @@ def _onnxruntime(program: VerifiedProgram, _: torch.nn.Module) -> Run:
     made = torch.onnx.export(program, dynamo=True, verbose=False)
     if made is None:
         raise UsageError("torch.onnx wrote nothing for this program")
-    runtime = importlib.import_module("onnxruntime")
-    session = runtime.InferenceSession(made.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
+    names, run = onnx_session(made.model_proto.SerializeToString())
     taken, given = len(names), len(program.contract.memory.layouts)
     if taken != given:
         raise UsageError(f"backend='onnxruntime' takes models of tensors alone; torch.onnx wrote {taken} for {given}")
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        given = tensors_in((args, kwargs))
-        arrays = {name: each.detach().numpy() for name, each in zip(names, given, strict=True)}
-        return unflattened([torch.from_numpy(each) for each in session.run(None, arrays)], program)
-
-    return run
+    return lambda *args, **kwargs: unflattened(run(dict(zip(names, tensors_in((args, kwargs)), strict=True))), program)
 
 
 def _refuse_writes(name: str, program: VerifiedProgram) -> None:

@@ -6,7 +6,6 @@ Law: two calls with one key differ in sizes and data alone. No program serves a 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -28,26 +27,26 @@ class CallForm(NamedTuple):
     inputs: tuple[Hashable, ...]
 
 
-@dataclass(frozen=True)
-class Request:
-    """A call that was read, and the modes it came in."""
+class Key(NamedTuple):
+    """Everything that the calls of one program have in common, except sizes and data."""
+
+    form: CallForm
+    modes: tuple[Hashable, ...]
+
+
+class Request(NamedTuple):
+    """A call that was read, with its key."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    form: CallForm
-    modes: tuple[Hashable, ...]
+    key: Key
     sizes: list[int]
     inputs: Sequence[Any]
 
     @property
-    def key(self) -> Hashable:
-        """Everything except sizes and data."""
-        return self.form, self.modes
-
-    @property
     def identity(self) -> Hashable:
         """Everything except data."""
-        return self.form, self.modes, tuple(self.sizes)
+        return self.key, tuple(self.sizes)
 
 
 def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[int], Sequence[Any]]:

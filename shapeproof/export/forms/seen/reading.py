@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.inputs.binding import flat_inputs
+from shapeproof.export.shim.trees import map_all
 from shapeproof.seen.calls import CONSTANTS, LONGEST_VALUE, Call, Kind, layout, read_call
 
 MOST_FORMS = 1024
@@ -98,21 +99,6 @@ class CallReader:
     def _learned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kind, list[int]]:
         """Return the kind of a call, and the position in the walk of each of its inputs."""
         kind = read_call(flat_inputs(self._signature, args, kwargs)).kind
-        numbered, _ = _numbered((list(args), kwargs), 0)
-        places = dict(flat_inputs(self._signature, tuple(numbered[0]), numbered[1]))
+        count = itertools.count()
+        places = dict(flat_inputs(self._signature, *map_all((args, kwargs), lambda _: next(count))))
         return kind, [places[slot.source] for slot in kind]
-
-
-def _numbered(value: Any, start: int) -> tuple[Any, int]:
-    """Replace each leaf by its position in the walk; return the containers and the next position."""
-    kind = type(value)
-    if kind is dict:
-        values, start = _numbered(list(value.values()), start)
-        return dict(zip(value, values, strict=True)), start
-    if kind not in {tuple, list}:
-        return start, start + 1
-    parts = []
-    for each in value:
-        part, start = _numbered(each, start)
-        parts.append(part)
-    return kind(parts), start
