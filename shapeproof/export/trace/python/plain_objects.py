@@ -22,7 +22,7 @@ from typing import Any
 
 from shapeproof.constraints.operators import COMPARISONS
 from shapeproof.export.limits import HELD
-from shapeproof.export.source.bytecode import is_a
+from shapeproof.export.source.abstract import EndError, is_a
 
 FOREIGN = frozenset({"torch", "shapeproof", *sys.stdlib_module_names})
 """Torch, this package and Python's own modules: neither the user's code nor a library that calls it."""
@@ -113,10 +113,6 @@ SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {**COMPARISONS, ">": operator.
 """What each sign computes of plain values."""
 _IMPORT = builtins.__import__ if isinstance(builtins.__import__, BuiltinFunctionType) else None
 """Python's own; None if a hook has taken its place."""
-
-
-class EndError(Exception):
-    """The next instruction is not followed."""
 
 
 def named(name: str, first: Mapping[str, Any], then: Callable[[], Mapping[str, Any]]) -> Any:
