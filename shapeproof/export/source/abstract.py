@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
@@ -161,6 +161,19 @@ class Called:
 
     function: Any
     args: tuple[Any, ...]
+    names: tuple[str, ...] | None = ()
+    """The names of the last arguments; None if it is not known which parameter takes an argument."""
+
+    @property
+    def target(self) -> Any:
+        """The function, of a method the one that its class defines."""
+        return self.function.function if type(self.function) is Member else self.function
+
+    @property
+    def named(self) -> Mapping[int, str]:
+        """The names of the arguments, by their positions, for those that are passed by name."""
+        names = self.names or ()
+        return dict(enumerate(names, len(self.args) - len(names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +235,9 @@ class Objects(Machine):
     def called(self, step: Step, slots: Stack, args: Stack) -> Any:
         """Return a call; without a null, the upper slot is an argument: the message of an assert statement."""
         function, *own = [slot for slot in slots if slot is not NULL] or [UNKNOWN]
-        return Called(function, (known_of(args),) if step.does == "call with all" else (*own, *args))
+        if step.does == "call":
+            return Called(function, (*own, *args), step.names)
+        return Called(function, (known_of(args),), None)
 
     def computed(self, step: Step, operands: Stack) -> Any:
         """Return a tuple, a list, a function or the keys of a dict; of anything else, whether a text is in it."""

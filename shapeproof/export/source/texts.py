@@ -14,7 +14,7 @@ import itertools
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
@@ -113,13 +113,13 @@ def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
     stack = stack_before(code, index, look)
     Objects(code, look).run(step, stack)
     made = stack.pop()
-    taking = type(made) is Called and (returning is None or _code(made.function) is not returning)
+    taking = type(made) is Called and (returning is None or _code(made) is not returning)
     caller = frame.f_back
     returned = functools.cache(lambda: caller is not None and _made_in(caller, code))
     flow = _Flow(code, look, returned, functools.cache(lambda: _is_caught_by_nobody(frame)), frozenset())
-    if taking and "file" in _named(step, made).values():
+    if taking and "file" in (made.names or ()):
         return False
-    return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,)), None) if taking else TEXT])
+    return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,), None)) if taking else TEXT])
 
 
 def _names_that_stay(frame: FrameType, index: int) -> Look:
@@ -128,11 +128,6 @@ def _names_that_stay(frame: FrameType, index: int) -> Look:
     returns = any(step.jumps and step.value <= at for at, step in enumerate(steps))
     stored = {step.value for at, step in enumerate(steps) if step.does.startswith("store") and (returns or at > index)}
     return lambda name: UNKNOWN if name in stored else known(name)
-
-
-def _named(step: Step, called: Called) -> Mapping[int, str]:
-    """Return the names of a call's arguments, by their positions, for those that are passed by name."""
-    return dict(enumerate(step.names, len(called.args) - len(step.names)))
 
 
 class _Flow(Objects):
@@ -189,8 +184,8 @@ class _Flow(Objects):
     def called(self, step: Step, slots: Stack, args: Stack) -> Any:
         """Return a call's result; what may fail, with the text in its error, must not be caught."""
         called = super().called(step, slots, args)
-        made = self.call(called, _named(step, called) if step.does == "call" else None)
-        require(made is called or _prints(called.function) or self._raises_uncaught(step))
+        made = self.call(called)
+        require(made is called or _prints(called) or self._raises_uncaught(step))
         return made
 
     def computed(self, step: Step, operands: Stack) -> Any:
@@ -213,7 +208,7 @@ class _Flow(Objects):
             case "pop":
                 require(_is_text(top))
             case "store":
-                require(not has_text(top) or (_is_text(top) and self.of_name(step.value)))
+                require(not has_text(top) or (top is TEXT and self.of_name(step.value)))
             case "enter":
                 require(_names_a_part(top))
             case "add":
@@ -227,37 +222,34 @@ class _Flow(Objects):
         """True if nobody would catch, and perhaps read, an exception with the text that a step raises."""
         return not catches_at(self.code, step.offset, self.look) and self._escapes()
 
-    def call(self, called: Called, named: Mapping[int, str] | None) -> Any:
+    def call(self, called: Called) -> Any:
         """Return a call's result: UNKNOWN if it is the same for every text, TEXT if it is made of the text.
 
-        The call itself, if the function may do anything with the text. `named`: the arguments passed by name; None if
-        it is not known which parameter takes the text.
+        The call itself, if the function may do anything with the text.
         """
-        if not has_text(called) or not all(map(_is_text, called.args)) or "file" in (named or {}).values():
+        if not has_text(called) or not all(map(_is_text, called.args)) or "file" in (called.names or ()):
             return called
-        function = called.function.function if type(called.function) is Member else called.function
-        about_the_type = any(function is each for each in _ABOUT_THE_TYPE)
-        says = _prints(called.function) or called.function is warnings.warn
-        if about_the_type or says or (_checks(function) and _is_message(called, named)):
+        function = called.target
+        says = _prints(called) or called.function is warnings.warn
+        if says or any(function is each for each in _ABOUT_THE_TYPE) or (_checks(function) and _is_message(called)):
             return UNKNOWN
         if any(function is each for each in _MAKING):
             return TEXT
-        if named is None or type(function) is not FunctionType or has_text(called.function):
+        if called.names is None or type(function) is not FunctionType or has_text(called.function):
             return called
-        if self._passed(called, function, named, returned=False):
+        if self._passed(called, function, returned=False):
             return UNKNOWN
-        return TEXT if self._passed(called, function, named, returned=True) else called
+        return TEXT if self._passed(called, function, returned=True) else called
 
-    def _passed(self, called: Called, function: FunctionType, named: Mapping[int, str], *, returned: bool) -> bool:
+    def _passed(self, called: Called, function: FunctionType, *, returned: bool) -> bool:
         """True if a function only says the text that it is passed; `returned`: or returns it."""
-        code = function.__code__
+        code, named = function.__code__, called.named
         positions = code.co_varnames[type(called.function) is Member : code.co_argcount]
         keywords = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
         by_position = len(called.args) - len(named)
         if code in self._around or by_position > len(positions) or not keywords.issuperset(named.values()):
             return False
-        look = _global_names(function)
-        flow = _Flow(code, look, lambda: returned, lambda: True, self._around)
+        flow = _Flow(code, _global_names(function), lambda: returned, lambda: True, self._around)
         taken = (named[n] if n in named else positions[n] for n, each in enumerate(called.args) if has_text(each))
         return all(map(flow.of_name, taken))
 
@@ -274,12 +266,12 @@ def _is_text(value: Any) -> bool:
     return value is TEXT or not has_text(value)
 
 
-def _prints(function: Any) -> bool:
-    """True for a function that prints or logs, and does nothing else."""
-    called = function.function if type(function) is Member else function
-    if type(called) is str:
-        return function.owner.function is logging.getLogger and called in _LEVELS
-    return any(called is each for each in (builtins.print, *_LOGGING))
+def _prints(called: Called) -> bool:
+    """True for a call of a function that prints or logs, and does nothing else."""
+    function = called.target
+    if type(function) is str:
+        return called.function.owner.function is logging.getLogger and function in _LEVELS
+    return any(function is each for each in (builtins.print, *_LOGGING))
 
 
 def _checks(function: Any) -> bool:
@@ -287,27 +279,26 @@ def _checks(function: Any) -> bool:
     return type(function) is FunctionType and function.__module__ == "torch" and function.__name__.startswith(_CHECKS)
 
 
-def _is_message(called: Called, named: Mapping[int, str] | None) -> bool:
+def _is_message(called: Called) -> bool:
     """True if the text is the message of a check: its last argument, which follows the condition."""
-    if named is None:
-        return False
     taking = [at for at, each in enumerate(called.args) if has_text(each)]
-    return all(named.get(at, "message") == "message" and at == len(called.args) - 1 > 0 for at in taking)
+    last = all(called.named.get(at, "message") == "message" and at == len(called.args) - 1 > 0 for at in taking)
+    return called.names is not None and last
 
 
 def _names_a_part(manager: Any) -> bool:
     """True for torch's context managers: these take a text as the name of a part of a profile."""
-    return type(manager) is Called and all(map(_is_text, manager.args)) and _is_of_torch(manager.function)
+    return type(manager) is Called and all(map(_is_text, manager.args)) and _is_of_torch(manager)
 
 
-def _is_of_torch(function: Any) -> bool:
-    code = _code(function)
+def _is_of_torch(called: Called) -> bool:
+    function, code = called.function, _code(called)
     names_it = is_a(function, (type, FunctionType, BuiltinFunctionType)) and str(function.__module__)
     return bool(names_it and names_it.startswith("torch.")) or (code is not None and in_torch(code.co_filename))
 
 
-def _code(function: Any) -> CodeType | None:
-    found = function.function if type(function) is Member else function
+def _code(called: Called) -> CodeType | None:
+    found = called.target
     found = found.__func__ if type(found) is MethodType else found
     found = found.__code__ if type(found) is FunctionType else found
     return found if type(found) is CodeType else None
