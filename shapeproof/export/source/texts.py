@@ -207,7 +207,7 @@ class _Flow(Objects):
                 require(says_nothing or (_is_text(top) and self._returned()))
             case "pop":
                 require(_is_text(top))
-            case "store":
+            case "store" | "store cell":
                 require(not has_text(top) or (top is TEXT and self.of_name(step.value)))
             case "enter":
                 require(_names_a_part(top))

@@ -275,8 +275,7 @@ class _Side(Machine):
 
     def _number(self, sign: str, left: Any, right: Any) -> int | Term:
         """Return the int that Python computes; of symbolic numbers, its term. Only plain ints divide."""
-        if sign not in _ARITHMETIC or (sign in _DIVIDING and not (type(right) is int and right > 0)):
-            raise EndError
+        require(sign in _ARITHMETIC and (sign not in _DIVIDING or (type(right) is int and right > 0)))
         plain = type(left) is int and type(right) is int
         found: int | Term = _ARITHMETIC[sign](*((left, right) if plain else map(self._term, (left, right))))
         return found
@@ -288,8 +287,7 @@ class _Side(Machine):
         return f.real_compare(sign, self._term(left), self._term(right))
 
     def _term(self, number: Any) -> Term:
-        if self._answers is None or not (type(number) in {int, torch.SymInt} or isinstance(number, Term)):
-            raise EndError
+        require(self._answers is not None and (type(number) in {int, torch.SymInt} or isinstance(number, Term)))
         return number if isinstance(number, Term) else self._scope.read(number)
 
     def _truth(self, value: Any) -> bool:
@@ -300,8 +298,7 @@ class _Side(Machine):
             if self._answers is None or value not in self._answers:
                 raise _OpenError(value)
             return self._answers[value]
-        if type(value) not in PLAIN:
-            raise EndError
+        require(type(value) in PLAIN)
         return bool(value)
 
     def _store(self, name: str, value: Any) -> None:
@@ -314,13 +311,11 @@ class _Side(Machine):
 def _called(slots: list[Any], where: SourceLocation, scope: _Scope) -> Any:
     """Return the plain value of a function without arguments, which is followed, too."""
     (function, *others) = [slot for slot in slots if slot is not NULL] or [None]
-    if others or type(function) is not FunctionType:
-        raise EndError
+    require(not others and type(function) is FunctionType)
     if (answer := answered(function, where)) is not None:  # the same on both sides of a trace, not in eager
         return answer
     code = function.__code__
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
-    if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or scope.depth >= _DEEPEST:
-        raise EndError
+    require(not (takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or scope.depth >= _DEEPEST))
     own = _Scope(code, dict, function.__globals__, _builtins_of(function), scope.read, scope.depth + 1)
     return _Side(own).returned()
