@@ -142,9 +142,9 @@ def _next(code: CodeType, state: _State, look: Look) -> list[_State]:
 def _tested(steps: Sequence[Step], state: _State, kinds: tuple[Kinds, Kinds]) -> list[_State]:
     """Return both sides of the jump after a test, each with its kinds: those with which it holds, and fails."""
     jump = next(at for at in range(state.index, len(steps)) if steps[at].jumps)
-    sides = zip(ways(steps, jump), kinds if steps[jump].does == "if true" else kinds[::-1], strict=True)
+    places = ways(steps, jump) if steps[jump].does == "if true" else ways(steps, jump)[::-1]
     line = steps[state.index].line or state.line
-    return [_State(at, kind, line) for at, kind in sides if kind is None or kind]
+    return [_State(at, kind, line) for at, kind in zip(places, kinds, strict=True) if kind is None or kind]
 
 
 def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None) -> _State:
