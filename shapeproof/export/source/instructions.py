@@ -102,7 +102,7 @@ class Step:
     value: Any
     """A name, a constant or the sign of an operator; of a jump, the index of the step to which it leads."""
     effect: int
-    """By how many values the stack grows; of a jump, where Python goes on with the next step."""
+    """By how many values the stack grows; of a jump, nothing is read of it."""
     offset: int
     positions: dis.Positions | None
     called: bool = False
@@ -236,8 +236,8 @@ def _jumping(step: Step, name: str) -> list[Step]:
     jump = replace(step, does=does, jumps=True)
     if not name.endswith("_OR_POP"):
         return [jump]
-    copy, pop = replace(step, does="copy", arg=1, effect=1), replace(step, does="pop", effect=-1)
-    return [copy, replace(jump, effect=-1), replace(pop, offset=step.offset + 1)]
+    copy, pop = replace(step, does="copy", arg=1), replace(step, does="pop", effect=-1, offset=step.offset + 1)
+    return [copy, jump, pop]
 
 
 # ---------------------------------------------------------------------- code with other instructions

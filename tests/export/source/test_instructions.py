@@ -9,6 +9,7 @@ import dis
 import inspect
 import json.decoder
 import json.encoder
+import operator
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -16,20 +17,78 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from shapeproof.export.source.abstract import UNKNOWN, EndError, Objects
+from shapeproof.export.source.abstract import UNKNOWN, EndError, Objects, require
 from shapeproof.export.source.instructions import codes_within, handled_ranges, index_at, instructions
 
 MODULES = [json.decoder, json.encoder, argparse, textwrap, contextlib, asyncio.tasks]
+COMPUTED = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+COMPARED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt}
+SCOPE = {"a": 0, "b": 1, "c": -3, "d": None}
+NUMBERS = st.recursive(
+    st.sampled_from(["a", "b", "c", "2", "300"]),
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from([*COMPUTED, "and", "or"]), inner),
+        st.builds(
+            "({} {} {} {} {})".format, inner, st.sampled_from([*COMPARED]), inner, st.sampled_from([*COMPARED]), inner
+        ),
+        st.builds("({} if {} else {})".format, inner, inner, inner),
+        st.builds("({} if d is {} else {})".format, inner, st.sampled_from(["None", "not None"]), inner),
+        st.builds("({}, {})[not {}]".format, inner, inner, inner),
+        st.builds("(-{})".format, inner),
+    ),
+    max_leaves=12,
+)
 SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 """Of these codes, `dis` counts what Python pushes where it resumes them in another way before Python 3.13."""
 
 
 class Everywhere(Objects):
-    """The machine, on both sides of each test."""
+    """The machine, on both sides of each test; it pops nothing that is not there."""
+
+    def below(self):
+        raise AssertionError("the stack is empty")
+
+    def other(self, step, stack):
+        assert len(stack) + step.effect >= 0, step
+        super().other(step, stack)
 
     def sides(self, *_):
         return True, False
+
+
+class Python(Objects):
+    """The machine with Python's own numbers, bools and tuples as values."""
+
+    def computed(self, step, operands):
+        if step.does == "compute" and len(operands) == 1:  # the source writes no other sign of one operand
+            return -operands[0]
+        known = {
+            "not": operator.not_,
+            "truth": bool,
+            "subscript": operator.getitem,
+            "compare": COMPARED.get(step.value),
+        }
+        function = {**known, "operate": COMPUTED.get(step.value)}.get(step.does)
+        return super().computed(step, operands) if function is None else function(*operands)
+
+    def other(self, step, stack):
+        require(step.does == "pop")
+        self.popped(stack, 1)
+
+    def sides(self, step, tested):
+        if step.does.endswith("none"):
+            return [(tested is None) is (step.does == "if none")]
+        return [bool(tested) is (step.does == "if true")]
+
+    def returned(self):
+        ((index, stack),) = self.after(0, [])
+        while self.steps[index].does != "return":
+            ((index, stack),) = self.after(index, stack)
+        (value,) = stack
+        return value
 
 
 def codes_of(module: ModuleType) -> Iterator[CodeType]:
@@ -91,6 +150,14 @@ def test_the_abstract_stack_is_as_deep_as_pythons_own(module):
                 assert by_dis.get(steps[at].offset, depth) == depth, steps[at]
                 compared += steps[at].offset in by_dis
     assert compared > 200
+
+
+@given(NUMBERS)
+def test_with_pythons_own_values_the_machine_computes_what_python_computes(expression):
+    code = compile(f"lambda: {expression}", "", "eval").co_consts[0]
+    found = Python(code, SCOPE.__getitem__).returned()
+    expected = eval(expression, {}, dict(SCOPE))  # noqa: S307 - it is written above
+    assert (type(found), found) == (type(expected), expected)
 
 
 def test_each_operand_is_popped_where_a_call_has_names_and_a_method_has_a_null():
