@@ -147,6 +147,17 @@ def ways(steps: Sequence[Step], index: int) -> list[int]:
     return [step.value, *on] if step.jumps else on
 
 
+def reached(steps: Sequence[Step], index: int) -> set[int]:
+    """Return a step, and the steps to which it leads while nothing is raised."""
+    found, pending = set[int](), [index]
+    while pending:
+        at = pending.pop()
+        if at not in found:
+            found.add(at)
+            pending += ways(steps, at)
+    return found
+
+
 # ---------------------------------------------------------------------- the domain of objects
 
 

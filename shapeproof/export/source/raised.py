@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from shapeproof.export.shim.replaced import bound, traced_by
-from shapeproof.export.source.abstract import InPlaceOf
+from shapeproof.export.source.abstract import InPlaceOf, reached
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
 from shapeproof.export.source.instructions import READ, Step, instructions
@@ -100,12 +100,11 @@ def has_other_handlers(code: CodeType) -> bool:
 
 
 def _first_steps(code: CodeType) -> Iterator[tuple[Step, bool]]:
-    """Yield the first step of each handler; with true if a test for classes follows: it is no `finally`."""
+    """Yield the first step of each handler; with true if it tests classes: no `finally` leads to such a test."""
     steps = instructions(code) if code.co_exceptiontable else ()
     for at, step in enumerate(steps):
         if step.does == "handle":
-            tested = next(each for each in steps[at:] if each.does == "match" or each.leaves)
-            yield steps[at + 1], tested.does == "match"
+            yield steps[at + 1], any(steps[each].does == "match" for each in reached(steps, at))
 
 
 def _is_plain(step: Step) -> bool:
