@@ -90,9 +90,9 @@ test-docs: $(VENV)/.test
 	$(RUN) -m pytest tests/test_docs.py tests/test_docstrings.py tests/test_sessions.py $(IN_PARALLEL)
 
 # The rest of the suite depends on Python less than on torch. The other Python gets an environment of its own.
-READ_CODE := trace/python source/test_caught.py source/test_handlers.py source/test_said_texts.py report/test_text.py \
-	trace/calls/test_in_place.py trace/checks/test_data_checks.py trace/test_flex_attention.py ops/test_rewritten.py \
-	shim/canaries/test_canaries_flow.py
+READ_CODE := trace/python source/test_instructions.py source/test_caught.py source/test_handlers.py \
+	source/test_said_texts.py report/test_text.py trace/calls/test_in_place.py trace/checks/test_data_checks.py \
+	trace/test_flex_attention.py ops/test_rewritten.py shim/canaries/test_canaries_flow.py
 test-on:
 	bash tests/on_python.sh $(PYTHON) $(READ_CODE:%=tests/export/%)
 

@@ -13,7 +13,7 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 import shapeproof
-from shapeproof.export.source import bytecode
+from shapeproof.export.source import instructions
 from tests.repository.project import HOME, PROJECT, ROOT, supported_pythons
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -48,7 +48,7 @@ READ_BUT_NOT_RUN = "3.12"
 def test_the_classifiers_name_the_pythons_that_are_read_and_were_run():
     named = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", each)]
     assert named == [each for each in supported_pythons() if each != READ_BUT_NOT_RUN]
-    source = Path(bytecode.__file__).read_text(encoding="utf-8")
+    source = Path(instructions.__file__).read_text(encoding="utf-8")
     lowest, highest = map(ast.literal_eval, re.search(r"(?m)^READ = (.*) <= .* <= (.*)$", source).groups())
     assert supported_pythons() == [f"3.{minor}" for minor in range(lowest[1], highest[1] + 1)]
 

@@ -14,5 +14,6 @@ raised.py        the exceptions that reach handlers of the user's code
 missing.py       attributes that a plain number has and a symbolic one lacks
 texts.py         the use of a size's text
                  the dict or set in which a size is looked up
-bytecode.py      the operands of an instruction; the instructions of an assert statement
+instructions.py  reads the instructions of each Python as steps of one small machine, and assembles code
+abstract.py      interprets these steps, with objects and texts as values; the step and the names of a frame
 """

@@ -17,8 +17,9 @@ import torch
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, TORCH, is_check
 from shapeproof.export.shim.replaced import traced_by
-from shapeproof.export.source.bytecode import index_at, instructions
+from shapeproof.export.source.abstract import running_at
 from shapeproof.export.source.frames import in_torch, is_users, location
+from shapeproof.export.source.instructions import instructions
 
 _OPERATORS = tuple(
     str(Path(TORCH) / name)
@@ -55,15 +56,15 @@ def raised_by_sizes(error: BaseException | None) -> bool:
 def is_stated(error: BaseException) -> bool:
     """True if a `raise`, an `assert` or a torch._check raised the error; false if an operator did."""
     frame = _raising(error)
-    raised = _raised_at(error) in {"RAISE_VARARGS", "RERAISE"}
+    raised = _raised_at(error) in {"raise", "reraise"}
     return frame is not None and raised and (not frame.f_code.co_filename.startswith(TORCH) or is_check(frame))
 
 
 def _raised_at(error: BaseException) -> str | None:
-    """The name of the instruction that raised an error, in its innermost frame."""
+    """What the step does that raised an error, in its innermost frame."""
     for step in _steps(error)[:1]:
-        index = index_at(step.tb_frame.f_code, step.tb_lasti)
-        return None if index is None else instructions(step.tb_frame.f_code)[index].opname
+        index = running_at(step.tb_frame.f_code, step.tb_lasti)
+        return None if index is None else instructions(step.tb_frame.f_code)[index].does
     return None
 
 
@@ -93,7 +94,7 @@ def mistaken(error: BaseException) -> SourceLocation | None:
 def _passes_on(error: BaseException) -> bool:
     """True if the innermost frame of an error called what it was given: `func(*args, **kwargs)`."""
     frame = _raising(error)
-    return frame is not None and _raised_at(error) == "CALL_FUNCTION_EX" and "kwargs" in frame.f_code.co_varnames
+    return frame is not None and _raised_at(error) == "call with all" and "kwargs" in frame.f_code.co_varnames
 
 
 def _file(step: TracebackType) -> str:

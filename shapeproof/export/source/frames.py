@@ -11,7 +11,7 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
@@ -22,7 +22,8 @@ import torch
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, TORCH, is_asserting, outwards
-from shapeproof.export.source.bytecode import failing_answer
+from shapeproof.export.source.abstract import running, ways
+from shapeproof.export.source.instructions import Step, instructions
 from shapeproof.export.source.names import names_in, number_in
 
 if TYPE_CHECKING:
@@ -163,3 +164,27 @@ class Place:
     framework: SourceLocation | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     number: Number | None = None
+
+
+def failing_answer(frame: FrameType) -> bool | None:
+    """Return the answer that makes the assert statement at a frame fail; None if there is none.
+
+    In `assert a or b`, no answer to `a` fails by itself: if `a` is false, the statement asks for `b`.
+    """
+    steps, index = instructions(frame.f_code), running(frame)
+    if index is None:
+        return None
+    index += steps[index].does == "truth"
+    if not steps[index].does.startswith("if "):
+        return None
+    jumps_where = steps[index].does == "if true"
+    if _fails(steps, steps[index].value):
+        return jumps_where
+    return not jumps_where if _fails(steps, index + 1) else None
+
+
+def _fails(steps: Sequence[Step], index: int) -> bool:
+    """True if the code at a step raises the AssertionError without computing anything else."""
+    while steps[index].does in {"pop", "jump"} and (after := ways(steps, index)[0]) > index:
+        index = after
+    return steps[index].does == "failing"

@@ -12,30 +12,17 @@ from __future__ import annotations
 import builtins
 import contextlib
 import inspect
+import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from shapeproof.constraints.records.decisions import SourceLocation
-from shapeproof.export.source.bytecode import (
-    READ,
-    UNKNOWN,
-    Called,
-    Instruction,
-    Look,
-    Member,
-    handled_ranges,
-    handler_of,
-    index_at,
-    instructions,
-    is_a,
-    is_jump,
-    names_of,
-    stack_before,
-)
+from shapeproof.export.source.abstract import UNKNOWN, Called, Look, Member, is_a, names_of, operand, ways
 from shapeproof.export.source.frames import location, model_frames
+from shapeproof.export.source.instructions import READ, Step, handled_ranges, handler_of, index_at, instructions
 from shapeproof.wording import line_text
 
 Kinds = frozenset[type[BaseException]] | None
@@ -75,9 +62,6 @@ class Handlers:
             self.caught = Caught(what, self._where(), handler)
 
 
-_RETURNING = {"RETURN_VALUE", "RETURN_GENERATOR", "YIELD_VALUE"}
-
-
 _CAUGHT_BY_PYTHON = (AttributeError, StopIteration)
 """Exceptions that `hasattr`, `getattr` with a default, a loop and `next` may catch without a visible frame."""
 
@@ -90,10 +74,9 @@ def catching(kinds: Kinds, frames: Iterable[FrameType] | None = None) -> SourceL
     for frame in model_frames() if frames is None else frames:
         if kinds and any(issubclass(kind, _CAUGHT_BY_PYTHON) for kind in kinds):
             return location(frame)
-        ways = _followed(frame.f_code, frame.f_lasti, kinds, names_of(frame))
-        if ways.caught:
-            return location(frame, ways.line)
-        kinds = ways.leaving
+        caught, kinds = _followed(frame.f_code, frame.f_lasti, kinds, names_of(frame))
+        if caught:
+            return location(frame, caught.line)
         if kinds is not None and not kinds:
             return None
     return None
@@ -101,103 +84,81 @@ def catching(kinds: Kinds, frames: Iterable[FrameType] | None = None) -> SourceL
 
 def catches_at(code: CodeType, offset: int, look: Look) -> bool:
     """True if a code may catch an exception that is raised at an instruction."""
-    return _followed(code, offset, None, look).caught
+    return _followed(code, offset, None, look)[0] is not None
 
 
-@dataclass(slots=True)
-class _Ways:
-    """The paths of an exception: true if one continues normally, its line, and the kinds that may leave the code."""
-
-    caught: bool = False
-    line: int | None = None
-    leaving: Kinds = frozenset()
-
-    def leave(self, kinds: Kinds) -> None:
-        self.leaving = None if kinds is None or self.leaving is None else self.leaving | kinds
+_LEFT = -1
+"""The index of the step that follows where an exception leaves the code."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A point of a path: the next instruction, the kinds in flight, the handler's line."""
+    """A point of a path: the next step, the kinds in flight, the handler's line."""
 
     index: int
     kinds: Kinds
     line: int | None
 
 
-def _followed(code: CodeType, offset: int, kinds: Kinds, look: Look) -> _Ways:
-    """Follow every path of an exception that is raised at an instruction."""
+def _followed(code: CodeType, offset: int, kinds: Kinds, look: Look) -> tuple[_State | None, Kinds]:
+    """Follow every path of an exception that is raised at an instruction.
+
+    Return where one continues normally, None if none does, and the kinds that may leave the code.
+    """
     if not READ:
-        return _Ways(caught=bool(code.co_exceptiontable), leaving=kinds)
-    ways, seen = _Ways(), set[_State]()
-    pending = _handled(code, offset, kinds, None, ways)
+        return _State(0, kinds, None) if code.co_exceptiontable else None, kinds
+    leaving: Kinds = frozenset()
+    pending, seen = [_handled(code, offset, kinds, None)], set[_State]()
     while pending:
         state = pending.pop()
         if state in seen:
             continue
         seen.add(state)
-        step = instructions(code)[state.index]
-        if step.opname in _RETURNING:
-            ways.caught, ways.line = True, state.line
-            return ways
-        pending += _next(code, step, state, look, ways)
-    return ways
+        if state.index == _LEFT:
+            leaving = None if leaving is None or state.kinds is None else leaving | state.kinds
+        elif instructions(code)[state.index].does in {"return", "yield"}:
+            return state, leaving
+        else:
+            pending += _next(code, state, look)
+    return None, leaving
 
 
-def _next(code: CodeType, step: Instruction, state: _State, look: Look, ways: _Ways) -> list[_State]:
-    index, line = state.index, state.line
-    match step.opname:
-        case "RERAISE":
-            return _handled(code, step.offset, state.kinds, line, ways)
-        case "RAISE_VARARGS":
-            kinds = _raised(code, index, step.arg or 0, look) if step.arg else state.kinds
-            return _handled(code, step.offset, kinds, line, ways)
-        case "CHECK_EXC_MATCH":
-            return _tested(code, state, _split(state.kinds, _top(code, index, look)))
-        case "WITH_EXCEPT_START":
-            return _tested(code, state, _swallowed(_manager(code, state, look), state.kinds))
-    there = index_at(code, step.argval) if is_jump(step) else None
-    on = not is_jump(step) or "IF" in step.opname or not step.opname.startswith("JUMP_")
-    return [_State(at, state.kinds, line) for at in (there, index + 1 if on else None) if at is not None]
+def _next(code: CodeType, state: _State, look: Look) -> list[_State]:
+    steps, index = instructions(code), state.index
+    step = steps[index]
+    match step.does:
+        case "raise" if step.arg:  # an exception, and its cause
+            kinds = _kinds_of(operand(code, index, look, step.arg))
+            return [_handled(code, step.offset, kinds, state.line)]
+        case "reraise" | "raise":
+            return [_handled(code, step.offset, state.kinds, state.line)]
+        case "match":
+            return _tested(steps, state, _split(state.kinds, operand(code, index, look)))
+        case "exit":
+            return _tested(steps, state, _swallowed(_manager(code, state, look), state.kinds))
+    return [replace(state, index=at) for at in ways(steps, index)]
 
 
-def _tested(code: CodeType, state: _State, kinds: tuple[Kinds, Kinds]) -> list[_State]:
+def _tested(steps: Sequence[Step], state: _State, kinds: tuple[Kinds, Kinds]) -> list[_State]:
     """Return both sides of the jump after a test, each with its kinds: those with which it holds, and fails."""
-    steps = instructions(code)
-    jump = next(at for at in range(state.index, len(steps)) if is_jump(steps[at]))
-    line, places = _line_of(steps[state.index]) or state.line, [index_at(code, steps[jump].argval), jump + 1]
-    sides = zip(places if steps[jump].opname.endswith("IF_TRUE") else places[::-1], kinds, strict=True)
-    return [_State(at, kind, line) for at, kind in sides if at is not None and (kind is None or kind)]
+    jump = next(at for at in range(state.index, len(steps)) if steps[at].jumps)
+    places = ways(steps, jump) if steps[jump].does == "if true" else ways(steps, jump)[::-1]
+    line = steps[state.index].line or state.line
+    return [_State(at, kind, line) for at, kind in zip(places, kinds, strict=True) if kind is None or kind]
 
 
-def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None, ways: _Ways) -> list[_State]:
+def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None) -> _State:
     """Return the handler of an exception raised at an instruction; without a handler, the exception leaves the code."""
-    target = handler_of(code, offset)
-    index = None if target is None else index_at(code, target)
+    index = handler_of(code, offset)
     if index is None:
-        ways.leave(kinds)
-        return []
-    return [_State(index, kinds, _first_line(code, index) or line)]
+        return _State(_LEFT, kinds, line)
+    lines = (step.line for step in instructions(code)[index:])
+    return _State(index, kinds, next(filter(None, lines), line))
 
 
-def _first_line(code: CodeType, index: int) -> int | None:
-    return next(filter(None, map(_line_of, instructions(code)[index:])), None)
-
-
-def _line_of(step: Instruction) -> int | None:
-    return step.positions.lineno if step.positions else None
-
-
-def _top(code: CodeType, index: int, look: Look) -> Any:
-    stack = stack_before(code, index, look)
-    return stack[-1] if stack else UNKNOWN
-
-
-def _raised(code: CodeType, index: int, count: int, look: Look) -> Kinds:
-    """The class of the exception that a `raise` with `count` operands (an exception, and its cause) raises."""
-    stack = stack_before(code, index, look)
-    value = stack[-count] if len(stack) >= count else UNKNOWN
-    kind = value.function if type(value) is Called else value
+def _kinds_of(raised: Any) -> Kinds:
+    """Return the class of an exception that is raised: it is the exception, made by a call, or its class."""
+    kind = raised.function if type(raised) is Called else raised
     return frozenset({kind}) if is_a(kind, type) and issubclass(kind, BaseException) else None
 
 
@@ -217,21 +178,11 @@ def _split(kinds: Kinds, named: Any) -> tuple[Kinds, Kinds]:
 
 def _manager(code: CodeType, state: _State, look: Look) -> Any:
     """The context manager of the `with` whose exit is called."""
-    handlers = [entry for entry in handled_ranges(code) if _calls_the_exit(code, entry.target, state.index)]
-    start = min((entry.start for entry in handlers), default=None)
-    index = None if start is None else index_at(code, start)
-    if not index or instructions(code)[index - 1].opname != "BEFORE_WITH":
-        return UNKNOWN
-    return _top(code, index - 1, look)
-
-
-def _calls_the_exit(code: CodeType, target: int, index: int) -> bool:
-    first = index_at(code, target)
-    return (
-        first is not None
-        and first <= index
-        and all(step.opname == "PUSH_EXC_INFO" for step in instructions(code)[first:index])
-    )
+    steps = instructions(code)
+    first = state.index - (steps[state.index - 1].does == "handle")
+    starts = (index_at(code, entry.start) for entry in handled_ranges(code) if index_at(code, entry.target) == first)
+    enter = min(starts, default=0) - 1
+    return operand(code, enter, look) if enter > 0 and steps[enter].does == "enter" else UNKNOWN
 
 
 _MANAGERS = (contextlib.suppress, contextlib._GeneratorContextManager)  # noqa: SLF001 - a class without a public name
@@ -270,9 +221,9 @@ def _by_generator(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
     """Treat a generator as a context manager: it swallows the exceptions that it catches at its `yield`."""
     code = function.__code__
     look = {**vars(builtins), **function.__globals__}
-    yields = [step.offset for step in instructions(code) if step.opname == "YIELD_VALUE"]
-    ways = [_followed(code, offset, kinds, lambda name: look.get(name, UNKNOWN)) for offset in yields]
-    return (kinds, kinds) if any(way.caught for way in ways) else (frozenset(), kinds)
+    yields = [step.offset for step in instructions(code) if step.does == "yield"]
+    found = (_followed(code, offset, kinds, lambda name: look.get(name, UNKNOWN)) for offset in yields)
+    return (kinds, kinds) if any(caught for caught, _ in found) else (frozenset(), kinds)
 
 
 def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
@@ -295,10 +246,9 @@ def may_swallow(leave: CodeType) -> bool:
 
 def _returned(code: CodeType) -> Iterator[bool]:
     """For each return of a function: true if it returns a false constant."""
-    for index, step in enumerate(instructions(code)):
-        if step.opname == "RETURN_VALUE":
-            before = instructions(code)[index - 1]
-            yield before.opname == "LOAD_CONST" and not before.argval and not step.is_jump_target
+    for before, step in itertools.pairwise(instructions(code)):
+        if step.does == "return":
+            yield before.does == "const" and not before.value and not step.is_target
 
 
 def _of_torch(value: Any) -> bool:

@@ -25,7 +25,8 @@ import torch
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
-from shapeproof.export.source.bytecode import instructions, is_a, locals_of, running
+from shapeproof.export.source.abstract import is_a, locals_of, running
+from shapeproof.export.source.instructions import instructions
 
 _LONGEST_LIST = 64
 
@@ -136,8 +137,8 @@ def tree_of(file: str) -> ast.Module:
 def _asks(frame: FrameType) -> bool:
     """True if a frame tests the truth of a value."""
     index = running(frame)
-    name = "" if index is None else instructions(frame.f_code)[index].opname
-    return "JUMP" in name or name in {"UNARY_NOT", "TO_BOOL"}
+    step = None if index is None else instructions(frame.f_code)[index]
+    return step is not None and (step.jumps or step.does in {"not", "truth"})
 
 
 def fresh_name(number: Number, taken: Collection[str]) -> str:

@@ -8,7 +8,6 @@ other handlers, all exceptions are recorded with `sys.settrace`, which doubles t
 from __future__ import annotations
 
 import functools
-import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -17,9 +16,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 from shapeproof.export.shim.replaced import bound, traced_by
-from shapeproof.export.source.bytecode import READ, InPlaceOf, Instruction, index_at, instructions
+from shapeproof.export.source.abstract import InPlaceOf, reached
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
+from shapeproof.export.source.instructions import READ, Step, instructions
 from shapeproof.wording import short
 
 Raised = dict[tuple[str, int, type[BaseException]], str]
@@ -84,9 +84,9 @@ def watched() -> AbstractContextManager[None]:
 
 
 @functools.lru_cache(maxsize=2**14)
-def named_handlers(code: CodeType) -> tuple[Instruction, ...]:
-    """The instruction of each `except` of a code object that loads a global name, if the handler starts with it."""
-    return tuple(step for step in _first_steps(code) if _is_plain(step) and _is_except(code, step))
+def named_handlers(code: CodeType) -> tuple[Step, ...]:
+    """The step of each `except` of a code object that loads a global name, if the handler starts with it."""
+    return tuple(step for step, catches in _first_steps(code) if catches and _is_plain(step))
 
 
 @functools.lru_cache(maxsize=2**14)
@@ -96,29 +96,16 @@ def has_other_handlers(code: CodeType) -> bool:
         return True
     if "suppress" in code.co_names or (code.co_name == "__exit__" and may_swallow(code)):
         return True
-    return any(
-        step.opname == "POP_TOP" or (_is_except(code, step) and not _is_plain(step)) for step in _first_steps(code)
-    )
+    return any(step.does == "pop" or (catches and not _is_plain(step)) for step, catches in _first_steps(code))
 
 
-def _first_steps(code: CodeType) -> Iterator[Instruction]:
-    """The first instruction of each handler, after the one that makes the exception current."""
-    if not code.co_exceptiontable:
-        return
-    steps = instructions(code)
-    for step, after in itertools.pairwise(steps):
-        if step.opname == "PUSH_EXC_INFO":
-            yield after
+def _first_steps(code: CodeType) -> Iterator[tuple[Step, bool]]:
+    """Yield the first step of each handler; with true if it tests classes: no `finally` leads to such a test."""
+    steps = instructions(code) if code.co_exceptiontable else ()
+    for at, step in enumerate(steps):
+        if step.does == "handle":
+            yield steps[at + 1], any(steps[each].does == "match" for each in reached(steps, at))
 
 
-def _is_plain(step: Instruction) -> bool:
-    return step.opname == "LOAD_GLOBAL" and not (step.arg or 0) & 1
-
-
-def _is_except(code: CodeType, first: Instruction) -> bool:
-    """True if a handler begins with a test for classes; false for a `finally`."""
-    index = index_at(code, first.offset)
-    for step in instructions(code)[index:]:
-        if not step.opname.startswith(("LOAD_", "BUILD_TUPLE", "EXTENDED_ARG", "BINARY_", "CACHE", "PUSH_NULL")):
-            return step.opname == "CHECK_EXC_MATCH"
-    return False
+def _is_plain(step: Step) -> bool:
+    return step.does == "global" and not step.called

@@ -14,34 +14,33 @@ import itertools
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 import torch
 
 from shapeproof.export.shim.numbers.symbols import PLAIN
-from shapeproof.export.source.bytecode import (
-    LOCAL,
+from shapeproof.export.source.abstract import (
     TEXT,
     UNKNOWN,
-    WITH_SPEC,
     Called,
-    Instruction,
+    EndError,
     Look,
     Member,
+    Objects,
+    Stack,
     has_text,
-    index_at,
-    instructions,
     is_a,
-    is_jump,
     names_of,
-    run,
+    operand,
+    require,
     running,
     stack_before,
 )
 from shapeproof.export.source.frames import in_torch, is_users, model_frames
 from shapeproof.export.source.handlers import catches_at, catching
+from shapeproof.export.source.instructions import Step, instructions
 
 _FOR_A_CHECK = {"_check_with", "sentence"}
 """Functions that request the message of a torch._check."""
@@ -52,13 +51,11 @@ _MAKING = (str, repr, ascii, format, str.join, str.format, str.replace, str.stri
 _ABOUT_THE_TYPE = (isinstance, callable)
 """Functions whose result is the same for every text."""
 _ADDING = {"+", "+=", "%"}
-_PUSHING = {"CALL", "CALL_FUNCTION_EX", "BINARY_OP", "FORMAT_VALUE"}
-"""Instructions that do no more with a text than push it, or pass it to the function that they call."""
+_PUSHING = {"call", "call with all", "operate", "format"}
+"""Steps that do no more with a text than push it, or pass it to the function that they call."""
 _LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
 _LOGGING = tuple(getattr(owner, name) for owner in (logging, logging.Logger, logging.LoggerAdapter) for name in _LEVELS)
-_READING = {*LOCAL, "LOAD_CLOSURE"}
-_ENTERED = [UNKNOWN] * (3 if sys.version_info >= (3, 14) else 2)
-"""What a `with` pushes: its exit, and what its entry returns."""
+_READING = {"local", "cell"}
 _OPENING = {"locals", "vars", "eval", "exec"}
 """Functions that read local names which the code does not mention."""
 
@@ -110,32 +107,30 @@ def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
     `returning`: the code that returns or yields the text to that instruction, or to the function of C that it calls.
     """
     code, index = frame.f_code, running(frame)
-    if index is None or instructions(code)[index].opname not in _PUSHING:
+    if index is None or instructions(code)[index].does not in _PUSHING:
         return False
     step, look = instructions(code)[index], _names_that_stay(frame, index)
     stack = stack_before(code, index, look)
-    run(step, stack, look)
-    made = stack.pop() if stack else UNKNOWN
-    taking = type(made) is Called and (returning is None or _code(made.function) is not returning)
+    Objects(code, look).run(step, stack)
+    made = stack.pop()
+    taking = type(made) is Called and (returning is None or _code(made) is not returning)
     caller = frame.f_back
     returned = functools.cache(lambda: caller is not None and _made_in(caller, code))
     flow = _Flow(code, look, returned, functools.cache(lambda: _is_caught_by_nobody(frame)), frozenset())
-    if taking and "file" in flow.named(index, made).values():
+    if taking and "file" in (made.names or ()):
         return False
-    return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,)), None) if taking else TEXT])
+    return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,), None)) if taking else TEXT])
 
 
 def _names_that_stay(frame: FrameType, index: int) -> Look:
-    """Return the lookup of the names in a frame that have their present values also later: after an instruction."""
+    """Return the lookup of the names in a frame that have their present values also later: after a step."""
     known, steps = names_of(frame), instructions(frame.f_code)
-    returns = any("BACKWARD" in step.opname for step in steps)
-    stored = {
-        step.argval for at, step in enumerate(steps) if step.opname.startswith("STORE_") and (returns or at > index)
-    }
+    returns = any(step.jumps and step.value <= at for at, step in enumerate(steps))
+    stored = {step.value for at, step in enumerate(steps) if step.does.startswith("store") and (returns or at > index)}
     return lambda name: UNKNOWN if name in stored else known(name)
 
 
-class _Flow:
+class _Flow(Objects):
     """Follows a text through the code of a function. What it does not understand does not only say the text.
 
     Args:
@@ -154,9 +149,7 @@ class _Flow:
         escapes: Callable[[], bool],
         around: frozenset[CodeType],
     ) -> None:
-        self._code = code
-        self._steps = instructions(code)
-        self._look = look
+        super().__init__(code, look)
         self._returned = returned
         self._escapes = escapes
         self._around = around | {code}
@@ -164,111 +157,99 @@ class _Flow:
 
     def of_name(self, name: str) -> bool:
         """True if the text that a local name holds is only said."""
-        if name in self._code.co_freevars or not _OPENING.isdisjoint(self._code.co_names):
+        if name in self.code.co_freevars or not _OPENING.isdisjoint(self.code.co_names):
             return False
-        reads = (index for index, step in enumerate(self._steps) if step.opname in _READING and step.argval == name)
-        return all(self.said(index + 1, [*stack_before(self._code, index, self._look), TEXT]) for index in reads)
+        reads = (index for index, step in enumerate(self.steps) if step.does in _READING and step.value == name)
+        return all(self.said(index + 1, [*stack_before(self.code, index, self.look), TEXT]) for index in reads)
 
-    def said(self, index: int, stack: list[Any]) -> bool:
-        """True if all that follows an instruction's predecessor, with this stack, only says the text on the stack."""
-        while any(map(has_text, stack)):
+    def said(self, index: int, stack: Stack) -> bool:
+        """True if all that follows a step's predecessor, with this stack, only says the text on the stack."""
+        pending = [(index, stack)]
+        while pending:
+            index, stack = pending.pop()
             here = index, tuple(map(has_text, stack))
-            if here in self._followed:  # what follows from here has been looked at, or is being
-                return True
-            self._followed.add(here)
-            after = self._after(index, stack)
-            if after is None:
-                return False
-            if not all(self.said(*each) for each in after[1:]):
-                return False
-            if not after:
-                return True
-            index, stack = after[0]
+            if any(here[1]) and here not in self._followed:  # else what follows has been looked at, or is being
+                self._followed.add(here)
+                try:
+                    pending += self.after(index, stack)
+                except EndError:
+                    return False
         return True
 
-    def _after(self, index: int, stack: list[Any]) -> list[tuple[int, list[Any]]] | None:
-        """Run one instruction: return where it leads, with the stack there; None if it may not only say the text."""
-        step, rest, top = self._steps[index], stack[:-1], stack[-1]
-        match step.opname:
-            case "RAISE_VARARGS":
-                return [] if self._raises_uncaught(step) else None
-            case "RETURN_VALUE":
-                return [] if not has_text(top) or (_is_text(top) and self._returned()) else None
-            case "YIELD_VALUE":
-                return [(index + 1, [*rest, UNKNOWN])] if _is_text(top) and self._returned() else None
-            case "POP_TOP":
-                return [(index + 1, rest)] if _is_text(top) else None
-            case "STORE_FAST" | "STORE_DEREF":
-                said = not has_text(top) or (_is_text(top) and self.of_name(step.argval))
-                return [(index + 1, rest)] if said else None
-            case "BEFORE_WITH":
-                return [(index + 1, [*rest, *_ENTERED])] if _names_a_part(top) else None
-            case "JUMP_FORWARD" | "JUMP_BACKWARD":
-                return self._at(step, stack)
-            case "FOR_ITER":
-                return None if has_text(top) else [(index + 1, [*stack, UNKNOWN]), *self._at(step, rest)]
-            case name if name.startswith("POP_JUMP"):
-                return None if has_text(top) else [(index + 1, rest), *self._at(step, rest)]
-            case name if is_jump(step) or not _is_harmless(step, stack):
-                return None
-        stack = list(stack)
-        if not run(step, stack, self._look):
-            return None
-        if step.opname.startswith("CALL"):
-            called = stack[-1]
-            stack[-1] = self.call(called, self.named(index, called) if step.opname == "CALL" else None)
-            if called is not stack[-1] and not _prints(called.function) and not self._raises_uncaught(step):
-                return None
-        return [(index + 1, stack)]
+    def sides(self, _: Step, tested: Any) -> tuple[bool, bool]:
+        """Both, unless the text is tested."""
+        require(not has_text(tested))
+        return False, True
 
-    def _raises_uncaught(self, step: Instruction) -> bool:
-        """True if nobody would catch, and perhaps read, an exception with the text that an instruction raises."""
-        return not catches_at(self._code, step.offset, self._look) and self._escapes()
+    def called(self, step: Step, slots: Stack, args: Stack) -> Any:
+        """Return a call's result; what may fail, with the text in its error, must not be caught."""
+        called = super().called(step, slots, args)
+        made = self.call(called)
+        require(made is called or _prints(called) or self._raises_uncaught(step))
+        return made
 
-    def _at(self, step: Instruction, stack: list[Any]) -> list[tuple[int, list[Any]]]:
-        """Return where a jump leads, with the stack there."""
-        index = index_at(self._code, step.argval)
-        if index is None:
-            raise ValueError("a jump leads to no instruction")
-        return [(index, stack)]
+    def computed(self, step: Step, operands: Stack) -> Any:
+        """Return what is computed, where that cannot fail for some texts only."""
+        if step.does == "operate" and any(map(has_text, operands)):
+            require(step.value in _ADDING and all(each is TEXT or type(each) is str for each in operands))
+        if step.does == "subscript" or (step.does == "format" and len(operands) > 1):
+            require(not any(map(has_text, operands)))
+        return super().computed(step, operands)
 
-    def named(self, index: int, called: Called) -> Mapping[int, str]:
-        """Return the names of a call's arguments, by their positions, for those that are passed by name."""
-        before = (step for step in self._steps[max(0, index - 2) : index] if step.opname == "KW_NAMES")
-        names = next((self._code.co_consts[step.arg or 0] for step in before), ())
-        return dict(enumerate(names, len(called.args) - len(names)))
+    def other(self, step: Step, stack: Stack) -> None:
+        """Raise, return, store or drop the text, or name a part of a profile by it."""
+        top = stack[-1]
+        match step.does:
+            case "raise":
+                require(self._raises_uncaught(step))
+            case "return" | "yield":
+                says_nothing = step.does == "return" and not has_text(top)
+                require(says_nothing or (_is_text(top) and self._returned()))
+            case "pop":
+                require(_is_text(top))
+            case "store" | "store cell":
+                require(not has_text(top) or (top is TEXT and self.of_name(step.value)))
+            case "enter":
+                require(_names_a_part(top))
+            case "add":
+                super().other(step, stack)
+                return
+            case _:
+                raise EndError
+        stack[-1:] = [UNKNOWN] * (1 + step.effect)
 
-    def call(self, called: Called, named: Mapping[int, str] | None) -> Any:
+    def _raises_uncaught(self, step: Step) -> bool:
+        """True if nobody would catch, and perhaps read, an exception with the text that a step raises."""
+        return not catches_at(self.code, step.offset, self.look) and self._escapes()
+
+    def call(self, called: Called) -> Any:
         """Return a call's result: UNKNOWN if it is the same for every text, TEXT if it is made of the text.
 
-        The call itself, if the function may do anything with the text. `named`: the arguments passed by name; None if
-        it is not known which parameter takes the text.
+        The call itself, if the function may do anything with the text.
         """
-        if not has_text(called) or not all(map(_is_text, called.args)) or "file" in (named or {}).values():
+        if not has_text(called) or not all(map(_is_text, called.args)) or "file" in (called.names or ()):
             return called
-        function = called.function.function if type(called.function) is Member else called.function
-        about_the_type = any(function is each for each in _ABOUT_THE_TYPE)
-        says = _prints(called.function) or called.function is warnings.warn
-        if about_the_type or says or (_checks(function) and _is_message(called, named)):
+        function = called.target
+        says = _prints(called) or called.function is warnings.warn
+        if says or any(function is each for each in _ABOUT_THE_TYPE) or (_checks(function) and _is_message(called)):
             return UNKNOWN
         if any(function is each for each in _MAKING):
             return TEXT
-        if named is None or type(function) is not FunctionType or has_text(called.function):
+        if called.names is None or type(function) is not FunctionType or has_text(called.function):
             return called
-        if self._passed(called, function, named, returned=False):
+        if self._passed(called, function, returned=False):
             return UNKNOWN
-        return TEXT if self._passed(called, function, named, returned=True) else called
+        return TEXT if self._passed(called, function, returned=True) else called
 
-    def _passed(self, called: Called, function: FunctionType, named: Mapping[int, str], *, returned: bool) -> bool:
+    def _passed(self, called: Called, function: FunctionType, *, returned: bool) -> bool:
         """True if a function only says the text that it is passed; `returned`: or returns it."""
-        code = function.__code__
+        code, named = function.__code__, called.named
         positions = code.co_varnames[type(called.function) is Member : code.co_argcount]
         keywords = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
         by_position = len(called.args) - len(named)
         if code in self._around or by_position > len(positions) or not keywords.issuperset(named.values()):
             return False
-        look = _global_names(function)
-        flow = _Flow(code, look, lambda: returned, lambda: True, self._around)
+        flow = _Flow(code, _global_names(function), lambda: returned, lambda: True, self._around)
         taken = (named[n] if n in named else positions[n] for n, each in enumerate(called.args) if has_text(each))
         return all(map(flow.of_name, taken))
 
@@ -285,22 +266,12 @@ def _is_text(value: Any) -> bool:
     return value is TEXT or not has_text(value)
 
 
-def _is_harmless(step: Instruction, stack: list[Any]) -> bool:
-    """True if an instruction can neither fail for some texts only, nor store one."""
-    left, right = [UNKNOWN, *stack][-2:]
-    if step.opname == "BINARY_OP" and (has_text(left) or has_text(right)):
-        return step.argrepr in _ADDING and all(each is TEXT or type(each) is str for each in (left, right))
-    if step.opname == "BINARY_SUBSCR" or (step.opname == "FORMAT_VALUE" and (step.arg or 0) & WITH_SPEC):
-        return not has_text(left) and not has_text(right)
-    return not step.opname.startswith(("STORE_", "DELETE_", "SEND"))
-
-
-def _prints(function: Any) -> bool:
-    """True for a function that prints or logs, and does nothing else."""
-    called = function.function if type(function) is Member else function
-    if type(called) is str:
-        return function.owner.function is logging.getLogger and called in _LEVELS
-    return any(called is each for each in (builtins.print, *_LOGGING))
+def _prints(called: Called) -> bool:
+    """True for a call of a function that prints or logs, and does nothing else."""
+    function = called.target
+    if type(function) is str:
+        return called.function.owner.function is logging.getLogger and function in _LEVELS
+    return any(function is each for each in (builtins.print, *_LOGGING))
 
 
 def _checks(function: Any) -> bool:
@@ -308,36 +279,33 @@ def _checks(function: Any) -> bool:
     return type(function) is FunctionType and function.__module__ == "torch" and function.__name__.startswith(_CHECKS)
 
 
-def _is_message(called: Called, named: Mapping[int, str] | None) -> bool:
+def _is_message(called: Called) -> bool:
     """True if the text is the message of a check: its last argument, which follows the condition."""
-    if named is None:
-        return False
     taking = [at for at, each in enumerate(called.args) if has_text(each)]
-    return all(named.get(at, "message") == "message" and at == len(called.args) - 1 > 0 for at in taking)
+    last = all(called.named.get(at, "message") == "message" and at == len(called.args) - 1 > 0 for at in taking)
+    return called.names is not None and last
 
 
 def _names_a_part(manager: Any) -> bool:
     """True for torch's context managers: these take a text as the name of a part of a profile."""
-    return type(manager) is Called and all(map(_is_text, manager.args)) and _is_of_torch(manager.function)
+    return type(manager) is Called and all(map(_is_text, manager.args)) and _is_of_torch(manager)
 
 
-def _is_of_torch(function: Any) -> bool:
-    code = _code(function)
+def _is_of_torch(called: Called) -> bool:
+    function, code = called.function, _code(called)
     names_it = is_a(function, (type, FunctionType, BuiltinFunctionType)) and str(function.__module__)
     return bool(names_it and names_it.startswith("torch.")) or (code is not None and in_torch(code.co_filename))
 
 
-def _code(function: Any) -> CodeType | None:
-    found = function.function if type(function) is Member else function
+def _code(called: Called) -> CodeType | None:
+    found = called.target
     found = found.__func__ if type(found) is MethodType else found
     found = found.__code__ if type(found) is FunctionType else found
     return found if type(found) is CodeType else None
 
 
-_DEPTHS = {"CONTAINS_OP": 1, "BINARY_SUBSCR": 2}
+_DEPTHS = {"contains": 1, "subscript": 2}
 """The depth of the container on the stack, counted from the top."""
-_CALLS = {"CALL", "PRECALL"}
-"""PRECALL is the instruction before CALL; specialized bytecode calls some methods there."""
 _METHODS = {"get", "__contains__", "__getitem__", "pop", "discard", "remove"}
 """Methods that look up a key and insert none."""
 _VIEWS = {"keys"}
@@ -374,19 +342,17 @@ def _numbers_looked_at(frame: FrameType) -> list[Any] | None:
 
 
 def _container(frame: FrameType) -> Any:
-    index = index_at(frame.f_code, frame.f_lasti)
+    index = running(frame)
     if index is None:
         return UNKNOWN
-    step = instructions(frame.f_code)[index]
-    stack = stack_before(frame.f_code, index, names_of(frame))
-    if step.opname in _CALLS:
-        below = len(stack) - (step.arg or 0)
-        called = next((value for value in stack[max(0, below - 2) : below] if type(value) is Member), None)
-        named = called is not None and getattr(called.function, "__name__", "") in _METHODS
-        return called.owner if called is not None and named else UNKNOWN
-    depth = _DEPTHS.get(step.opname)
-    found = UNKNOWN if depth is None or len(stack) < depth else stack[-depth]
-    return _known(found)
+    step, look = instructions(frame.f_code)[index], names_of(frame)
+    if step.does != "call":
+        depth = _DEPTHS.get(step.does)
+        return UNKNOWN if depth is None else _known(operand(frame.f_code, index, look, depth))
+    slots = (operand(frame.f_code, index, look, step.arg + upper) for upper in (2, 1))
+    called = next((value for value in slots if type(value) is Member), None)
+    named = called is not None and getattr(called.function, "__name__", "") in _METHODS
+    return called.owner if called is not None and named else UNKNOWN
 
 
 def _known(value: Any) -> Any:

@@ -7,7 +7,6 @@ torch, Python and installed libraries is taken as it is. The walk runs no code o
 
 from __future__ import annotations
 
-import dis
 import functools
 import importlib.util
 import io
@@ -35,8 +34,8 @@ from typing import Any, NamedTuple
 import torch
 
 from shapeproof.export.shim.modules import GLOBAL_HOOKS, KNOWN_BY_IDENTITY, NOT_OF_FORWARD, registered
-from shapeproof.export.source.bytecode import codes_within
 from shapeproof.export.source.frames import is_users_file
+from shapeproof.export.source.instructions import Step, codes_within, steps_of
 from shapeproof.export.trace.python.plain_objects import FOREIGN, HEAP, REMEMBERING, own_names
 from shapeproof.export.trace.python.rewriting import global_names
 
@@ -389,23 +388,20 @@ class _Used(NamedTuple):
 @functools.lru_cache(maxsize=2**14)
 def _used(code: CodeType) -> _Used:
     """Return the global names that a function reads, all names and texts in its code, and what it imports."""
-    every = [step for each in codes_within(code) for step in dis.get_instructions(each)]
-    steps = [step for step in every if step.opname != "EXTENDED_ARG"]  # it stands before what names many things
-    texts = {text for each in codes_within(code) for text in each.co_consts if isinstance(text, str)}
-    read = {step.argval for step in steps if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
-    imports = {
-        each for index, step in enumerate(steps) if step.opname == "IMPORT_NAME" for each in _named(steps, index)
-    }
+    codes = [*codes_within(code)]
+    texts = {text for each in codes for text in each.co_consts if isinstance(text, str)}
+    read = {step.value for each in codes for step in steps_of(each) if step.does in {"global", "name"}}
+    imports = {each for inner in codes for each in _imported(steps_of(inner))}
     return _Used(frozenset(read), global_names(code) | texts, frozenset(imports))
 
 
-def _named(steps: Sequence[dis.Instruction], index: int) -> Iterator[tuple[int, str]]:
-    """Return the level and name of each module that a step may import: packages around it, and modules within it."""
-    level, within = (step.argval for step in steps[index - 2 : index])
-    name = str(steps[index].argval)
-    parts = name.split(".")
-    yield from ((level, ".".join(parts[:count])) for count in range(1, len(parts) + 1))
-    yield from ((level, f"{name}.{each}".lstrip(".")) for each in within or ())
+def _imported(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
+    """Yield the level and name of each module that code may import: packages around it, and modules within it."""
+    for level, within, step in zip(steps, steps[1:], steps[2:], strict=False):
+        if step.does == "import":
+            parts = step.value.split(".")
+            yield from ((level.value, ".".join(parts[:count])) for count in range(1, len(parts) + 1))
+            yield from ((level.value, f"{step.value}.{each}".lstrip(".")) for each in within.value or ())
 
 
 def _base(kind: Any) -> Any:

@@ -84,6 +84,18 @@ WATCHED = {
     "an attribute": """
         try: json.dumps(list(x.shape)); done = 1
         except self.kind: done = 0""",
+    "a call": """
+        try: json.dumps(list(x.shape)); done = 1
+        except type(TypeError()): done = 0""",
+    "an attribute of a call": """
+        try: json.dumps(list(x.shape)); done = 1
+        except (KeyError, type(self)().kind): done = 0""",
+    "a choice": """
+        try: json.dumps(list(x.shape)); done = 1
+        except (self.kind if x.dim() == 1 else KeyError): done = 0""",
+    "the classes of a loop": """
+        try: json.dumps(list(x.shape)); done = 1
+        except tuple([kind for kind in (self.kind, KeyError)]): done = 0""",
     "suppress": """
         done = 0
         with contextlib.suppress(TypeError): json.dumps(list(x.shape)); done = 1""",
@@ -143,7 +155,19 @@ def test_a_handler_that_notes_does_what_it_did(kind):
     assert {each for *_, each in found} == ({kind} if kind else set())
 
 
+def finishing(what):
+    try:
+        return what()
+    finally:
+        try:
+            TABLE.pop(0)
+        except KeyError:
+            TABLE.clear()
+
+
 def test_handlers_that_cannot_note_are_told():
+    assert not has_other_handlers(finishing.__code__)
+    assert len(named_handlers(finishing.__code__)) in {1, 2}  # Python writes a `finally` once for each way out
     assert len(named_handlers(handling.__code__)) == 2
     assert not has_other_handlers(handling.__code__)
 

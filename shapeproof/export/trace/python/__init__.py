@@ -3,7 +3,6 @@
 builtins.py          makes a model's functions call the symbolic versions
                      finds functions that are reachable by no name
 rewriting.py         rewrites their code
-assembling.py        assembles code in which instructions are replaced
 plain_numbers.py     symbolic `int`, `len`, `isinstance` and others
                      symbolic `range` and `set`
 remembering.py       restores what code remembers between calls

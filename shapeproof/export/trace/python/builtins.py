@@ -32,7 +32,7 @@ from shapeproof.export.ops.properties import IDENTITY, has_bodies
 from shapeproof.export.shim.modules import deep_copied
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
-from shapeproof.export.source.bytecode import is_a
+from shapeproof.export.source.abstract import is_a
 from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting

@@ -22,7 +22,7 @@ from typing import Any
 
 from shapeproof.constraints.operators import COMPARISONS
 from shapeproof.export.limits import HELD
-from shapeproof.export.source.bytecode import is_a
+from shapeproof.export.source.abstract import EndError, is_a, require
 
 FOREIGN = frozenset({"torch", "shapeproof", *sys.stdlib_module_names})
 """Torch, this package and Python's own modules: neither the user's code nor a library that calls it."""
@@ -115,24 +115,17 @@ _IMPORT = builtins.__import__ if isinstance(builtins.__import__, BuiltinFunction
 """Python's own; None if a hook has taken its place."""
 
 
-class EndError(Exception):
-    """The next instruction is not followed."""
-
-
 def named(name: str, first: Mapping[str, Any], then: Callable[[], Mapping[str, Any]]) -> Any:
     """Return what a name stands for; only plain dicts are read, since another mapping may run code."""
-    if type(first) is not dict:
-        raise EndError
+    require(type(first) is dict)
     names = first if name in first else then()
-    if type(names) is not dict or name not in names:
-        raise EndError
+    require(type(names) is dict and name in names)
     return names[name]
 
 
 def is_object(one: Any, other: Any) -> bool:
     """True if two values are one object; one of them must be None."""
-    if one is not None and other is not None:
-        raise EndError
+    require(one is None or other is None)
     return one is other
 
 
@@ -140,15 +133,13 @@ def compared(sign: str, left: Any, right: Any) -> bool:
     """Return the bool that a comparison of plain values gives."""
     kinds = {type(left), type(right)}
     known = kinds <= PLAIN if sign in {"==", "!="} else kinds <= _NUMBERS or kinds == {str}
-    if sign not in SIGNS or not known:
-        raise EndError
+    require(sign in SIGNS and known)
     return bool(SIGNS[sign](left, right))
 
 
 def item(values: Any, index: Any) -> Any:
     """Return an item of a list or tuple of Python's own, whose subscript runs no code."""
-    if type(values) not in _SEQUENCES or type(index) is not int or not -len(values) <= index < len(values):
-        raise EndError
+    require(type(values) in _SEQUENCES and type(index) is int and -len(values) <= index < len(values))
     return values[index]
 
 
@@ -162,12 +153,10 @@ def attribute(value: Any, name: str) -> Any:
     if type(own) is not dict:  # a class keeps a proxy, and its attributes may be descriptors
         raise EndError
     holder = next((vars(each) for each in classes if name in vars(each)), None)
-    if (holder is None) is (name not in own):  # in neither of them, or in both
-        raise EndError
+    require((holder is None) is (name in own))  # else in neither of them, or in both
     if holder is None:
         return own[name]
-    if type(holder[name]) not in PLAIN:  # others may be descriptors
-        raise EndError
+    require(type(holder[name]) in PLAIN)  # others may be descriptors
     return holder[name]
 
 
@@ -177,11 +166,9 @@ def _plain_classes(value: Any) -> tuple[type, ...]:
     Raises:
         EndError: a class or a metaclass may run code.
     """
-    if type(type(value)) is not type:
-        raise EndError
+    require(type(type(value)) is type)
     classes = type(value).__mro__
-    if any("__getattribute__" in vars(each) for each in classes[:-1]):
-        raise EndError
+    require(not any("__getattribute__" in vars(each) for each in classes[:-1]))
     return classes
 
 

@@ -16,11 +16,12 @@ Laws:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -31,22 +32,12 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, outwards
-from shapeproof.export.source.bytecode import (
-    LOCAL,
-    NULL,
-    PASSED,
-    Instruction,
-    end_of,
-    index_at,
-    instructions,
-    locals_of,
-    running,
-)
+from shapeproof.export.source.abstract import NULL, EndError, Machine, Stack, locals_of, require, running
 from shapeproof.export.source.frames import line_of
+from shapeproof.export.source.instructions import Step, handler_of
 from shapeproof.export.trace.python.plain_objects import (
     PLAIN,
     SIGNS,
-    EndError,
     attribute,
     compared,
     imported,
@@ -117,29 +108,26 @@ def where_apart(asked: Any, read: Read, outcome: bool) -> Formula | None:  # noq
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED or _SHOWING.intersection(frame.f_code.co_names):
         return None
     scope = _Scope(frame.f_code, functools.cache(lambda: locals_of(frame)), frame.f_globals, frame.f_builtins, read)
-    copies = 1 + _tests_a_copy(instructions(frame.f_code)[index - 1])
-    traced = {state.rest: state for state in _followed(_Side(scope, index, [_Symbolic(outcome)] * copies))}
+    side = _Side(scope)
+    before = side.steps[index - 1]
+    copies = 1 + (before.does == "copy" and before.arg == 1)  # of `a and b`, the tested value stays as the value
+    traced = dict(side.states(index, [_Symbolic(outcome)] * copies))
     try:
-        ways = list(_ways(_Side(scope, index, [not outcome] * copies), traced))
+        ways = list(_ways(scope, index, [not outcome] * copies, traced))
     except Untranslatable:
         return None
     apart = [where for where, rejoins in ways if not rejoins]
     return None if len(apart) == len(ways) else f.disjunction(*apart)
 
 
-def _tests_a_copy(before: Instruction) -> bool:
-    """True if the tested value is on the stack twice: of `a and b`, it stays there as the value."""
-    return before.opname == "COPY" and before.arg == 1
-
-
-def _ways(start: _Side, traced: Mapping[Hashable, _State]) -> Iterator[tuple[Formula, bool]]:
+def _ways(scope: _Scope, index: int, stack: Stack, traced: Mapping[Hashable, object]) -> Iterator[tuple[Formula, bool]]:
     """Yield where each way through the other side is taken, and whether it rejoins the traced side."""
     open_ = [_KNOWN]
     while open_:
         answers = open_.pop()
-        side = replace(start, stack=list(start.stack), stored={}, answers=answers)
         try:
-            rejoins = any(state.rest in traced and _same(state, traced[state.rest]) for state in _followed(side))
+            states = _Side(scope, answers).states(index, stack)
+            rejoins = any(state in traced for state, _ in states)
         except _OpenError as test:
             if len(answers) < len(_KNOWN) + _MOST_COMPARED:
                 open_ += [{**answers, test.asked: answer} for answer in (True, False)]
@@ -168,145 +156,126 @@ class _Scope:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What is to run, the values pushed since the branch, and the local names assigned since."""
+class _Side(Machine):
+    """One side of a branch, or a function that it calls.
 
-    rest: Hashable
-    stack: tuple[Any, ...]
-    stored: Mapping[str, Any]
+    Args:
+        scope: its code and names.
+        answers: what is assumed of comparisons of symbolic numbers; None if a symbolic number that is read ends the
+            side.
+    """
 
+    def __init__(self, scope: _Scope, answers: Mapping[Formula, bool] | None = None) -> None:
+        super().__init__(scope.code)
+        self._scope = scope
+        self._answers = answers
+        self._stored: dict[str, Any] = {}
 
-def _followed(side: _Side) -> Iterator[_State]:
-    """Yield the states of one side after the branch."""
-    try:
-        for _ in range(_LONGEST):
-            side.step()
-            yield _State(end_of(side.scope.code, side.index), tuple(side.stack), dict(side.stored))
-    except EndError:
-        return
+    def states(self, index: int, stack: Stack) -> Iterator[tuple[Hashable, object]]:
+        """Yield the states after a step, as far as the steps are followed.
 
-
-def _same(one: _State, other: _State) -> bool:
-    if len(one.stack) != len(other.stack) or one.stored.keys() != other.stored.keys():
-        return False
-    stored = (one.stored[name] is other.stored[name] for name in one.stored)
-    return all(a is b for a, b in zip(one.stack, other.stack, strict=True)) and all(stored)
-
-
-@dataclass(slots=True)
-class _Side:
-    """One side of a branch, or a function that it calls, while it is followed."""
-
-    scope: _Scope
-    index: int = 0
-    stack: list[Any] = field(default_factory=list)
-    stored: dict[str, Any] = field(default_factory=dict)
-    answers: Mapping[Formula, bool] | None = None
-    """What is assumed of comparisons of symbolic numbers; None if a symbolic number that is read ends the side."""
-
-    @property
-    def next(self) -> Instruction:
-        """The instruction to follow."""
-        return instructions(self.scope.code)[self.index]
-
-    def step(self) -> None:
-        """Follow one instruction.
-
-        Raises:
-            EndError: it is none of those that are followed.
+        A state is what is to run, and which objects are on the stack and in the local names assigned since the branch;
+        with it, these objects, which keep their identities as long as they live.
         """
-        step = self.next
-        target = self._jump(step) if "JUMP" in step.opname else None
-        if "JUMP" not in step.opname:
-            self._apply(step)
-        self.index = self.index + 1 if target is None else index_at(self.scope.code, target) or 0
-        if target is not None and target <= step.offset:
-            raise EndError
+        with contextlib.suppress(EndError):
+            for at, values in self._points(index, stack):
+                stored = dict(self._stored)
+                names = frozenset((name, id(value)) for name, value in stored.items())
+                yield (self._rest(at), *map(id, values), names), (values, stored)
 
     def returned(self) -> Any:
-        """Follow a whole function, and return its plain value."""
-        for _ in range(_LONGEST):
-            step = self.next
-            if step.opname == "RETURN_VALUE":
-                value = self._pop()
-                if type(value) in PLAIN:
-                    return value
-                break
-            self.step()
+        """Follow a whole function, and return its plain value.
+
+        Raises:
+            EndError: it returns none.
+        """
+        for index, stack in self._points(0, []):
+            if self.steps[index].does == "return":
+                require(type(stack[-1]) in PLAIN)
+                return stack[-1]
         raise EndError
 
-    def _jump(self, step: Instruction) -> int | None:
-        """Return the offset to which a jump goes; None if it does not jump."""
-        match step.opname.replace("_FORWARD_IF", "_IF"):
-            case "JUMP_FORWARD":
-                return int(step.argval)
-            case "POP_JUMP_IF_TRUE" | "POP_JUMP_IF_FALSE" as name:
-                jumps = self._truth(self._pop()) is name.endswith("TRUE")
-            case "POP_JUMP_IF_NONE" | "POP_JUMP_IF_NOT_NONE" as name:
-                jumps = (self._pop() is None) is not name.endswith("NOT_NONE")
-            case "JUMP_IF_TRUE_OR_POP" | "JUMP_IF_FALSE_OR_POP" as name:
-                value = self._pop()
-                jumps = self._truth(value) is (name == "JUMP_IF_TRUE_OR_POP")
-                self.stack += [value] if jumps else []
+    def _points(self, index: int, stack: Stack) -> Iterator[tuple[int, Stack]]:
+        for _ in range(_LONGEST):
+            before = index
+            ((index, stack),) = self.after(index, stack)
+            require(index > before)
+            yield index, stack
+
+    def _rest(self, index: int) -> Hashable:
+        """Return what runs from a step to the end of the function; the index itself if that is not straight.
+
+        Python copies the end of a function for some of the branches that lead there; its copies have the same
+        positions, apart from a return that the source does not write.
+        """
+        end = next(at for at in range(index, len(self.steps)) if self.steps[at].leaves)
+        if self.steps[end].does != "return":
+            return index
+        run_there = self.steps[index : end + 1]
+        places = (step.does not in {"const", "return"} and step.positions for step in run_there)
+        whats = ((step.does, repr(step.value), step.called, handler_of(self.code, step.offset)) for step in run_there)
+        return tuple(zip(whats, places, strict=True))
+
+    def below(self) -> Any:
+        """End: what was on the stack before the branch is not known."""
+        raise EndError
+
+    def named(self, step: Step) -> Any:
+        """Return the value of a name."""
+        if step.does == "local":
+            return named(step.value, self._stored, self._scope.local)
+        require(step.does == "global")
+        return named(step.value, self._scope.module, lambda: self._scope.builtin)
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """Return an attribute that runs no code."""
+        return attribute(value, name)
+
+    def called(self, step: Step, slots: Stack, args: Stack) -> Any:
+        """Return the plain value of a function without arguments, which is followed, too."""
+        require(step.does == "call" and not args)
+        return _called(slots, line_of(self.code, step.line or 0), self._scope)
+
+    def computed(self, step: Step, operands: Stack) -> Any:
+        """Return the value that a step computes."""
+        match step.does, operands:
+            case "is", [left, right]:
+                return is_object(left, right) is not bool(step.arg)
+            case "compare", [left, right]:
+                return self._compared(step.value, left, right)
+            case "not", [value]:
+                return not self._truth(value)
+            case "truth", [value]:
+                return self._truth(value)
+            case "operate", [left, right]:
+                return self._number(step.value, left, right)
+            case "subscript", [values, index]:
+                return item(values, index)
+        raise EndError
+
+    def other(self, step: Step, stack: Stack) -> None:
+        """Drop a value, assign a local name, or import a module."""
+        match step.does:
+            case "pop":
+                self.popped(stack, 1)
+            case "store":
+                self._store(step.value, *self.popped(stack, 1))
+            case "import":
+                level, names = self.popped(stack, 2)
+                stack.append(imported(step.value, names, level, self._scope.builtin))
             case _:
                 raise EndError
-        return int(step.argval) if jumps else None
 
-    def _apply(self, step: Instruction) -> None:
-        """Apply an instruction that does not jump."""
-        match step.opname:
-            case name if name in PASSED:
-                return
-            case "LOAD_CONST":
-                self.stack.append(step.argval)
-            case name if name in LOCAL:
-                self.stack.append(named(step.argval, self.stored, self.scope.local))
-            case "LOAD_GLOBAL":
-                value = named(step.argval, self.scope.module, lambda: self.scope.builtin)
-                self._push(value, marked=bool((step.arg or 0) & 1))
-            case "LOAD_ATTR" | "LOAD_METHOD" as name:
-                self._push(attribute(self._pop(), step.argval), marked=name == "LOAD_METHOD")
-            case "PUSH_NULL":
-                self.stack.append(NULL)
-            case "COPY" if step.arg == 1:
-                self.stack += [self._pop()] * 2
-            case "POP_TOP":
-                self._pop()
-            case "STORE_FAST":
-                self._store(step.argval, self._pop())
-            case _:
-                self.stack.append(self._computed(step))
-
-    def _computed(self, step: Instruction) -> Any:
-        """Return the value that an instruction computes from the values on the stack."""
-        match step.opname:
-            case "IS_OP":
-                return is_object(self._pop(), self._pop()) is not bool(step.arg)
-            case "COMPARE_OP":
-                right, left = self._pop(), self._pop()
-                return self._compared(step.argval, left, right)
-            case "UNARY_NOT":
-                return not self._truth(self._pop())
-            case "TO_BOOL":
-                return self._truth(self._pop())
-            case "BINARY_OP":
-                right, left = self._pop(), self._pop()
-                return self._number(step.argrepr, left, right)
-            case "BINARY_SUBSCR":
-                index, values = self._pop(), self._pop()
-                return item(values, index)
-            case "IMPORT_NAME":
-                return imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
-            case "CALL" if step.arg == 0:
-                line = step.positions.lineno if step.positions else None
-                return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope)
-        raise EndError
+    def sides(self, step: Step, tested: Any) -> tuple[bool]:
+        """Return the one side that is taken."""
+        require(step.does != "for")
+        if step.does.endswith("none"):
+            return ((tested is None) is (step.does == "if none"),)
+        return (self._truth(tested) is (step.does == "if true"),)
 
     def _number(self, sign: str, left: Any, right: Any) -> int | Term:
         """Return the int that Python computes; of symbolic numbers, its term. Only plain ints divide."""
-        if sign not in _ARITHMETIC or (sign in _DIVIDING and not (type(right) is int and right > 0)):
-            raise EndError
+        require(sign in _ARITHMETIC and (sign not in _DIVIDING or (type(right) is int and right > 0)))
         plain = type(left) is int and type(right) is int
         found: int | Term = _ARITHMETIC[sign](*((left, right) if plain else map(self._term, (left, right))))
         return found
@@ -318,48 +287,35 @@ class _Side:
         return f.real_compare(sign, self._term(left), self._term(right))
 
     def _term(self, number: Any) -> Term:
-        if self.answers is None or not (type(number) in {int, torch.SymInt} or isinstance(number, Term)):
-            raise EndError
-        return number if isinstance(number, Term) else self.scope.read(number)
+        require(self._answers is not None and (type(number) in {int, torch.SymInt} or isinstance(number, Term)))
+        return number if isinstance(number, Term) else self._scope.read(number)
 
     def _truth(self, value: Any) -> bool:
         """Return the side that a test of a value takes; of a comparison of symbolic numbers, the assumed answer."""
         if isinstance(value, _Symbolic):
             return value.true
         if isinstance(value, Formula):
-            if self.answers is None or value not in self.answers:
+            if self._answers is None or value not in self._answers:
                 raise _OpenError(value)
-            return self.answers[value]
-        if type(value) not in PLAIN:
-            raise EndError
+            return self._answers[value]
+        require(type(value) in PLAIN)
         return bool(value)
 
     def _store(self, name: str, value: Any) -> None:
         """Assign a local name, unless that may drop the last reference to an object, whose finalizer would run."""
-        held = self.stored if name in self.stored else self.scope.local()
-        if name in held and type(held[name]) not in PLAIN:
-            raise EndError
-        self.stored[name] = value
-
-    def _push(self, value: Any, *, marked: bool) -> None:
-        self.stack += [NULL, value] if marked else [value]
-
-    def _pop(self) -> Any:
-        if not self.stack:
-            raise EndError
-        return self.stack.pop()
+        held = self._stored if name in self._stored else self._scope.local()
+        require(name not in held or type(held[name]) in PLAIN)
+        self._stored[name] = value
 
 
 def _called(slots: list[Any], where: SourceLocation, scope: _Scope) -> Any:
     """Return the plain value of a function without arguments, which is followed, too."""
     (function, *others) = [slot for slot in slots if slot is not NULL] or [None]
-    if others or type(function) is not FunctionType:
-        raise EndError
+    require(not others and type(function) is FunctionType)
     if (answer := answered(function, where)) is not None:  # the same on both sides of a trace, not in eager
         return answer
     code = function.__code__
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
-    if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or scope.depth >= _DEEPEST:
-        raise EndError
+    require(not (takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or scope.depth >= _DEEPEST))
     own = _Scope(code, dict, function.__globals__, _builtins_of(function), scope.read, scope.depth + 1)
     return _Side(own).returned()

@@ -6,7 +6,6 @@ symbolic number is identical to neither.
 
 from __future__ import annotations
 
-import dis
 import functools
 import itertools
 import operator
@@ -19,13 +18,23 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.source.bytecode import READ, Instruction, codes_within, instructions, is_a
+from shapeproof.export.source.abstract import is_a
+from shapeproof.export.source.instructions import (
+    READ,
+    Operation,
+    Step,
+    assembled,
+    codes_within,
+    has,
+    instructions,
+    steps_of,
+)
 from shapeproof.export.source.raised import Recorder, has_other_handlers, named_handlers
-from shapeproof.export.trace.python.assembling import Operation, assembled
 from shapeproof.export.trace.python.plain_objects import own_names
 
 EXCEPT = "except"
 """Stands for a name: the code's handlers are to note what they catch."""
+_ASSIGNING = {"store global", "delete global"}
 _SMALL = range(-5, 257)
 """The integers that Python keeps as one object each."""
 
@@ -46,9 +55,8 @@ def catches(code: CodeType, *, otherwise: bool) -> bool:
 @functools.lru_cache(maxsize=2**14)
 def assigned(code: CodeType) -> frozenset[str]:
     """Return the global names that a function assigns, or a function defined in it."""
-    assigning = (each for each in codes_within(code) if _has(each, "STORE_GLOBAL") or _has(each, "DELETE_GLOBAL"))
-    steps = (step for each in assigning for step in dis.get_instructions(each))
-    return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
+    assigning = (each for each in codes_within(code) if any(has(each, does) for does in _ASSIGNING))
+    return frozenset(step.value for each in assigning for step in steps_of(each) if step.does in _ASSIGNING)
 
 
 def compares_objects(code: CodeType, scope: Mapping[str, Any]) -> bool:
@@ -69,17 +77,17 @@ def compares_objects(code: CodeType, scope: Mapping[str, Any]) -> bool:
 @functools.lru_cache(maxsize=2**14)
 def _compared(code: CodeType) -> tuple[tuple[str, ...] | None, ...]:
     """Return each right operand of `is`: () for a constant or a global, the names of an attribute of one, else None."""
-    asking = (_steps(each) for each in codes_within(code) if _has(each, "IS_OP"))
-    places = ((steps, at) for steps in asking for at, step in enumerate(steps) if step.opname == "IS_OP")
+    asking = (instructions(each) for each in codes_within(code) if has(each, "is"))
+    places = ((steps, at) for steps in asking for at, step in enumerate(steps) if step.does == "is")
     return tuple(_loaded(steps[:at]) for steps, at in places)
 
 
-def _loaded(steps: Sequence[Instruction]) -> tuple[str, ...] | None:
-    path = [*itertools.takewhile(lambda step: step.opname == "LOAD_ATTR", reversed(steps))]
+def _loaded(steps: Sequence[Step]) -> tuple[str, ...] | None:
+    path = [*itertools.takewhile(lambda step: step.does == "attribute", reversed(steps))]
     first = steps[-1 - len(path)]
     if path:
-        return tuple(step.argval for step in (first, *reversed(path))) if first.opname == "LOAD_GLOBAL" else None
-    return () if first.opname in {"LOAD_CONST", "LOAD_COMMON_CONSTANT", "LOAD_GLOBAL"} else None
+        return tuple(step.value for step in (first, *reversed(path))) if first.does == "global" else None
+    return () if first.does in {"const", "common", "global"} else None
 
 
 def _is_class_or_member(path: Sequence[str], scope: Mapping[str, Any]) -> bool:
@@ -95,11 +103,6 @@ def _named_in(value: Any) -> Mapping[str, Any]:
     names = own_names(value) if is_a(value, (ModuleType, EnumType)) else None
     found: Mapping[str, Any] = (names or {}).get("_member_map_", {}) if is_a(value, EnumType) else names or {}
     return found
-
-
-def _has(code: CodeType, opname: str) -> bool:
-    """False if a code has no such instruction; reading the bytes takes a hundredth of the time of `dis`."""
-    return dis.opmap[opname] in code.co_code[::2]
 
 
 class _TheSame:
@@ -128,13 +131,13 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
     Python treats two codes as equal that differ only in their file, so `file` is a part of the cache key.
     """
     made = _Code(code, dict(others))
-    steps = _steps(code) if _may_change(code, made.others) else []
+    steps = instructions(code) if _may_change(code, made.others) else ()
     for step, after, later in itertools.zip_longest(steps, steps[1:], steps[2:]):
-        if step.opname == "LOAD_GLOBAL":
-            made.exchange(step, in_pattern=later is not None and later.opname == "MATCH_CLASS")
-        if step.opname == "LOAD_ATTR" and step.argval == "__class__":  # `torch.float` is no `float`
+        if step.does == "global":
+            made.exchange(step, in_pattern=later is not None and later.does == "match class")
+        if step.does == "attribute" and step.value == "__class__" and not step.called:  # `torch.float` is no `float`
             made.read(step)
-        if step.opname == "LOAD_CONST" and after is not None and after.opname == "IS_OP" and not after.is_jump_target:
+        if step.does == "const" and after is not None and after.does == "is" and not after.is_target:
             made.ask(step, after)
     for step in named_handlers(code) if EXCEPT in made.others else ():
         made.record(step)
@@ -153,23 +156,11 @@ def unread_notes() -> tuple[str, ...]:
     return (f"the model's code is not rewritten, for Python {platform.python_version()} is not supported: {what}",)
 
 
-def _steps(code: CodeType) -> list[Instruction]:
-    return [step for step in instructions(code) if step.opname != "EXTENDED_ARG"]
-
-
 def _may_change(code: CodeType, others: Mapping[str, Any]) -> bool:
     """False if nothing in a code is rewritten, apart from the functions that are defined in it."""
     if any(name.removeprefix("case ") in code.co_names for name in others):
         return True
-    return _asks_identity(code) or (EXCEPT in others and bool(code.co_exceptiontable))
-
-
-def _asks_identity(code: CodeType) -> bool:
-    """True if a code has `x is constant`, and a constant that Python keeps as one object."""
-    operations = code.co_code[::2]
-    before = {operations[at - 1] for at, each in enumerate(operations) if each == dis.opmap["IS_OP"]}
-    small = dis.opmap.get("LOAD_SMALL_INT")
-    return small in before or (dis.opmap["LOAD_CONST"] in before and any(map(_is_one_object, code.co_consts)))
+    return has(code, "is") or (EXCEPT in others and bool(code.co_exceptiontable))
 
 
 def _is_one_object(constant: Any) -> bool:
@@ -187,7 +178,7 @@ class _Reader:
         return self._function(value)
 
 
-_OR = next(step.arg or 0 for step in dis.get_instructions(compile("a | b", "", "eval")) if step.opname == "BINARY_OP")
+_OR = next(step.arg for step in steps_of(compile("a | b", "", "eval")) if step.does == "operate")
 _NULL_LAST = sys.version_info >= (3, 13)
 """True if Python marks a call by a NULL above the callable; older versions put it below."""
 
@@ -201,33 +192,32 @@ class _Code:
         self.constants: list[Any] = list(code.co_consts)
         self.others = others
 
-    def exchange(self, step: Instruction, *, in_pattern: bool) -> None:
+    def exchange(self, step: Step, *, in_pattern: bool) -> None:
         """Load the replacement of a global function that is called, or of a class in a pattern."""
-        called = (step.arg or 0) & 1
-        name = f"case {step.argval}" if in_pattern else step.argval
-        if bool(called) is in_pattern or name not in self.others:
+        name = f"case {step.value}" if in_pattern else step.value
+        if step.called is in_pattern or name not in self.others:
             return
         if isinstance(self.others[name], str):
-            self.changes[step.offset] = [("LOAD_GLOBAL", self._name(self.others[name]) << 1 | called)]
+            self.changes[step.offset] = [("global", self._name(self.others[name]) << 1 | step.called)]
             return
-        load, null = [self._load(self.others[name])], [("PUSH_NULL", 0)] * called
+        load, null = [self._load(self.others[name])], [("null", 0)] * step.called
         self.changes[step.offset] = load + null if _NULL_LAST else null + load
 
-    def read(self, step: Instruction) -> None:
+    def read(self, step: Step) -> None:
         """Replace a read of an attribute by a call of its function: `function | value`."""
-        if step.argval in self.others:
-            load = self._load(_Reader(self.others[step.argval]))
-            self.changes[step.offset] = [load, ("SWAP", 2), ("BINARY_OP", _OR)]
+        if step.value in self.others:
+            load = self._load(_Reader(self.others[step.value]))
+            self.changes[step.offset] = [load, ("swap", 2), ("operate", _OR)]
 
-    def record(self, step: Instruction) -> None:
+    def record(self, step: Step) -> None:
         """Replace the global name that an `except` loads by `recorder | error`, of the same value."""
-        self.changes[step.offset] = [self._load(Recorder(step.argval)), ("COPY", 2), ("BINARY_OP", _OR)]
+        self.changes[step.offset] = [self._load(Recorder(step.value)), ("copy", 2), ("operate", _OR)]
 
-    def ask(self, step: Instruction, after: Instruction) -> None:
+    def ask(self, step: Step, after: Step) -> None:
         """Replace `x is constant` by `x in _TheSame(constant)`, where Python keeps one object for the constant."""
-        if _is_one_object(step.argval):
-            self.changes[step.offset] = [self._load(_TheSame(step.argval))]
-            self.changes[after.offset] = [("CONTAINS_OP", after.arg or 0)]
+        if _is_one_object(step.value):
+            self.changes[step.offset] = [self._load(_TheSame(step.value))]
+            self.changes[after.offset] = [("contains", after.arg)]
 
     def _name(self, name: str) -> int:
         if name not in self.names:
@@ -236,4 +226,4 @@ class _Code:
 
     def _load(self, constant: Any) -> Operation:
         self.constants.append(constant)
-        return "LOAD_CONST", len(self.constants) - 1
+        return "const", len(self.constants) - 1

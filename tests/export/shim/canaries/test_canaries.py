@@ -29,7 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
 
-from shapeproof.export.source.bytecode import failing_answer
+from shapeproof.export.source.frames import failing_answer
 
 
 class Nothing:

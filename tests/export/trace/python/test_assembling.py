@@ -14,10 +14,9 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.source import bytecode, handlers, raised
-from shapeproof.export.source.bytecode import READ, codes_within
+from shapeproof.export.source import handlers, instructions, raised
+from shapeproof.export.source.instructions import READ, assembled, codes_within
 from shapeproof.export.trace.python import rewriting
-from shapeproof.export.trace.python.assembling import assembled
 from shapeproof.export.trace.python.plain_numbers import CALLED, NAMES
 
 OTHERS = [{**CALLED, rewriting.EXCEPT: None}, NAMES]
@@ -137,7 +136,7 @@ def test_code_of_any_other_length_does_the_same(name):
 def longer(code: types.CodeType) -> types.CodeType:
     """The code, and those inside it, with many instructions more."""
     steps = [step for step in dis.get_instructions(code) if step.opname == "LOAD_CONST"]
-    changes = {step.offset: [("NOP", 0)] * 300 + [("LOAD_CONST", step.arg)] for step in steps}
+    changes = {step.offset: [("pass", 0)] * 300 + [("const", step.arg)] for step in steps}
     inner = tuple(longer(each) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     return assembled(code, changes, co_consts=inner)
 
@@ -155,9 +154,9 @@ def test_on_a_python_whose_instructions_are_unknown_nothing_is_rewritten(monkeyp
         return check(Halves(), (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=least, max=5)},))
 
     known = checked(2)
-    for module in (bytecode, raised, handlers, rewriting):
+    for module in (instructions, raised, handlers, rewriting):
         monkeypatch.setattr(module, "READ", False)
-    caches = [bytecode.instructions, raised.named_handlers, raised.has_other_handlers, rewriting.rewritten]
+    caches = [raised.named_handlers, raised.has_other_handlers, rewriting.rewritten]
     caches += [rewriting.catches, rewriting._compared]
     try:
         for each in caches:
@@ -167,7 +166,7 @@ def test_on_a_python_whose_instructions_are_unknown_nothing_is_rewritten(monkeyp
         assert unknown.statistics["traces"] > known.statistics["traces"]
         assert [note for note in unknown.notes if "is not rewritten" in note] != []
         assert not any("is not rewritten" in note for note in known.notes)
-        assert bytecode.instructions(checked.__code__) == ()
+        assert instructions.instructions(checked.__code__) == ()
     finally:
         for each in caches:
             each.cache_clear()

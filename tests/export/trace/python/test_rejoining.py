@@ -18,7 +18,7 @@ from shapeproof.constraints.formulas import FALSE
 from shapeproof.constraints.terms import as_term, symbol
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.source.bytecode import locals_of
+from shapeproof.export.source.abstract import locals_of
 from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.verify import verified
 from tests.agreement import agree

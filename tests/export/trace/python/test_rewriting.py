@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from shapeproof.export.source.bytecode import codes_within
+from shapeproof.export.source.instructions import codes_within
 from shapeproof.export.trace.python import builtins, rewriting
 from shapeproof.export.trace.python.plain_numbers import CALLED, NAMES
 
