@@ -25,7 +25,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.export.shim.numbers.doubles import COMPARISONS, Comparison, Double
-from shapeproof.export.shim.numbers.symbols import OPAQUE, SIZE_FUNCTIONS
+from shapeproof.export.shim.numbers.symbols import EXTREMES, OPAQUE, quotient
 from shapeproof.solver.facts import Facts
 
 Value = t.Term | t.Real | f.Formula
@@ -291,7 +291,7 @@ class Writer:
         symbols: the sympy symbol of each name that has one.
     """
 
-    _floordiv, _minimum, _maximum = SIZE_FUNCTIONS
+    _minimum, _maximum = EXTREMES
 
     def __init__(self, symbols: Mapping[str, sympy.Expr]) -> None:
         self._symbols = symbols
@@ -324,7 +324,7 @@ class Writer:
             case t.Symbol(name) if name in self._symbols:
                 return self._symbols[name]
             case t.FloorDiv(numerator, divisor):
-                return self._floordiv(self._written[numerator], self._written[divisor], evaluate=False)
+                return quotient(self._written[numerator], self._written[divisor])
             case t.Min(args):
                 return self._minimum(*(self._written[arg] for arg in args))
             case t.Max(args):

@@ -34,7 +34,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.shim.numbers.doubles import COMPARISONS, FUNCTIONS, Double, literal, operation, value_of
-from shapeproof.export.shim.numbers.symbols import value_range
+from shapeproof.export.shim.numbers.symbols import merges, value_range
 from shapeproof.export.shim.replaced import replaced
 
 _T = TypeVar("_T")
@@ -369,6 +369,8 @@ def _defined(torchs: Callable[..., SymNode], method: str, *nodes: SymNode) -> Sy
     with disable_proxy_modes_tracing():
         _demand(nodes[0], lambda: condition(*map(wrap_node, nodes)), message)
     with _demanded(nodes[0]):
+        if method == "int_floordiv" and merges(*map(_expression, nodes)):
+            nodes = nodes[0].mul(nodes[1]), nodes[1].mul(nodes[1])
         if method in _DIVISIONS and get_proxy_mode() is None:
             return _remembered(torchs, method, *nodes)
         return exact(torchs(*nodes))

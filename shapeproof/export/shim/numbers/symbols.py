@@ -45,8 +45,28 @@ DATA_ASSERTION = torch.ops.aten._assert_async.msg
 UNSAID_ASSERTION = torch.ops.aten._assert_async.default
 """The same without a message, which torch's dead code elimination removes."""
 
-SIZE_FUNCTIONS: tuple[Any, Any, Any] = (FloorDiv, Min, Max)
-"""The functions in torch's size expressions, besides sums and products."""
+EXTREMES: tuple[Any, Any] = (Min, Max)
+"""Torch's functions for the least and the greatest of some sizes."""
+
+
+def merges(dividend: sympy.Basic, divisor: sympy.Basic) -> bool:
+    """True if torch's `dividend // divisor` is another number: it writes `(a // b) // c` as `a // (b*c)`, whatever `c`.
+
+    Law: the two are equal where `c > 0`; `(20 // 3) // -1` is -6, and `20 // -3` is -7.
+
+    >>> a, b = sympy.symbols("a b", integer=True)
+    >>> merges(FloorDiv(a, 3), b), merges(FloorDiv(a, 3), sympy.Integer(2))
+    (True, False)
+    """
+    return isinstance(dividend, FloorDiv) and not divisor.is_nonnegative
+
+
+def quotient(dividend: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
+    """Return `dividend // divisor` in a form that stays equal when sympy evaluates it again."""
+    if merges(dividend, divisor):
+        dividend, divisor = dividend * divisor, divisor * divisor
+    return FloorDiv(dividend, divisor, evaluate=False)
+
 
 OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 """Functions that sympy seldom evaluates although the domain determines their value."""

@@ -159,7 +159,7 @@ class _Writer(Writer):
         super().__init__({})
         self._roots = roots
         self._symbols = {
-            name: free if (offset, step) == (0, 1) else self._floordiv(free - offset, step, evaluate=False)
+            name: free if (offset, step) == (0, 1) else symbols.quotient(free - offset, step)
             for name, (free, offset, step) in roots.items()
         }
 
