@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from benchmarks.operators.calls import Call, NotTextError, quietly
-from shapeproof.export.ops.layouts import sharing
+from shapeproof.export.ops.shapes.layouts import sharing
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import leaves, map_tensors
 

@@ -28,7 +28,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.kernels import Fault, Runs, fault_diagnostic
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import sharing
+from shapeproof.export.ops.shapes.layouts import sharing
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.traced import env_of, translator_of

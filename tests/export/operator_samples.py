@@ -406,8 +406,8 @@ _UNARY = (*_UNARY, "hardtanh", "selu", "softplus", "hardshrink")
 _BY_NAME |= dict.fromkeys((*_UNARY, "exp", "log", "sqrt", "rsqrt", "sin", "cos", "erf"), given_as(floats))
 for _name in ("neg", "abs"):
     _BY_NAME[_name] |= given_as(floats)
-UNSAMPLED = {"aten.resize_as_sparse_", "aten.cudnn_batch_norm", "aten.miopen_batch_norm"}
-"""An operator on sparse tensors, which no rule reads, and operators of other devices."""
+UNSAMPLED = {"aten.resize_as_sparse_"}
+"""An operator on sparse tensors, which no rule reads."""
 
 
 def full_name(name):

@@ -40,7 +40,7 @@ from shapeproof.export.explore.beside_eager.forms import Form, asking, fresh_mod
 from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
-from shapeproof.export.ops.recurrent import unrolled
+from shapeproof.export.ops.shapes.recurrent import unrolled
 from shapeproof.export.shim import trees
 from shapeproof.export.shim.modules import without_data
 from shapeproof.export.shim.process.idle_work import quiet

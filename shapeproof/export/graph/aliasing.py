@@ -24,7 +24,7 @@ import torch
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.shape_functions import Layout
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import goes_by_sizes, known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import graph_modules, leaves
 
@@ -136,12 +136,8 @@ _aten = torch.ops.aten
 _JOINING = frozenset({_aten.cat.default, _aten.stack.default})
 _RANKS_OF_IMAGES = (4, 5)
 """Only a joined tensor of these ranks may be laid as its operands are, with its channels last."""
-_GOING_BY_SIZES = """
-    bmm chunk copy_ einsum expand expand_as matmul mean meshgrid movedim narrow repeat_interleave split
-    split_with_sizes squeeze sum_to_size sym_numel sym_size t tile unbind
-"""
-_BY_SIZES = frozenset(_GOING_BY_SIZES.split())
-"""Operators that go by the sizes of their operands, besides those of which the table or a tag of torch says so."""
+_BY_SIZES = frozenset({"narrow", "squeeze", "sum_to_size", "sym_numel", "sym_size"})
+"""Operators that go by the sizes of their operands, besides those of which the table or a family says so."""
 
 
 def told_layouts(graph: torch.fx.Graph, relaid: Collection[Any]) -> set[Any]:
@@ -179,8 +175,8 @@ def _goes_by_sizes(node: torch.fx.Node) -> bool:
     known = known_of(target)
     if getattr(target, "namespace", None) != "aten" or known.reads_layout or known.reads_beyond or known.resizes:
         return False
-    said = known.values or known.shape or known.order or known.view or known.alias_or_copy or known.elementwise
-    return bool(said) or torch.Tag.pointwise in target.tags or target.overloadpacket.__name__ in _BY_SIZES
+    said = known.values or known.shape or known.order or known.view or known.alias_or_copy
+    return bool(said) or goes_by_sizes(target) or target.overloadpacket.__name__ in _BY_SIZES
 
 
 def _lies_row_by_row(node: torch.fx.Node) -> bool:

@@ -11,12 +11,13 @@ import torch
 from shapeproof.constraints.meaning.evaluate import value_at
 from shapeproof.constraints.terms import Term
 from shapeproof.export.graph.nodes import metadata
+from shapeproof.export.ops.table import kind_of
 
-_OVER_WEIGHT = frozenset({"linear", "conv1d", "conv2d", "conv3d", "convolution"})
+_OVER_WEIGHT = frozenset({"linear", "convolution"})
 """Each element of the result sums over all but the first dim of the weight, the second operand."""
-_OVER_COLUMNS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1}
+_OVER_COLUMNS = {"mm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1}
 """Each element of the result sums over the last dim of this operand."""
-_ATTENTION = "scaled_dot_product_attention"
+_ATTENTION = "attention"
 _PRODUCTS = frozenset({*_OVER_WEIGHT, *_OVER_COLUMNS, _ATTENTION})
 
 
@@ -41,8 +42,8 @@ def _sizes(node: torch.fx.Node) -> Iterator[tuple[Any, ...]]:
 
 
 def is_product(target: Any) -> bool:
-    """True if a call of the target may multiply many numbers, by its name."""
-    return _name(target) in _PRODUCTS
+    """True if a call of the target may multiply many numbers, by its kind."""
+    return kind_of(target) in _PRODUCTS
 
 
 def multiplied(target: Any, operands: Sequence[Any], result: torch.Tensor) -> Iterator[tuple[Any, ...]]:
@@ -52,18 +53,13 @@ def multiplied(target: Any, operands: Sequence[Any], result: torch.Tensor) -> It
     >>> sizes
     [2, 4, 3]
     """
-    name = _name(target)
+    name = kind_of(target)
     if name in _OVER_WEIGHT:
         yield *result.shape, *_shape(operands, 1)[1:]
     elif name in _OVER_COLUMNS:
         yield *result.shape, *_shape(operands, _OVER_COLUMNS[name])[-1:]
     elif name == _ATTENTION:
         yield *result.shape, 2, *_shape(operands, 1)[-2:-1]
-
-
-def _name(target: Any) -> str:
-    _, name, *_ = *str(target).split("."), ""
-    return name
 
 
 def _shape(operands: Sequence[Any], index: int) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""One call of an operator with its sizes and integers: the input of output_sizes.py and value_ranges.py.
+"""One call of an operator with its sizes and integers, as output_sizes.py and value_ranges.py get it; and its record.
 
 Data only.
 """
@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.terms import Term, constant, maximum, minimum
+
+if TYPE_CHECKING:
+    from shapeproof.export.ops import output_sizes, value_ranges
+    from shapeproof.export.ops.shapes.shape_functions import ShapeFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +148,106 @@ class Running:
 
     def __post_init__(self) -> None:
         self.name = str(self.func)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The arguments of an operator that indexes along a dim and rejects an index below 0.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html
+    """
+
+    source: str = "self"
+    index: str = "index"
+    dim: str | None = "dim"
+    """None: the first dim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """An operator that copies its operand if all numbers of an argument have one value; without argument, always."""
+
+    argument: str | None = None
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """What is known of an operator.
+
+    Attributes:
+        sizes: facts about the sizes, or the number, that its result takes from data.
+        is_number: its result is a number taken from data.
+        counts: its result has a row for each nonzero element of this operand.
+        stored: its result has one "row" or one "column" for each element that its operand, a sparse tensor, stores.
+        coalesced: it raises for an uncoalesced sparse tensor, which may store an element twice.
+        values: bounds of the integers in its results.
+        view: the meanings of the symbols that torch makes for a view.
+        as_asked: the argument with the sizes of its result, a view or a copy; one of them may be -1.
+        order: its result is a view of the whole operand, whose dims it has, and dims of size 1, as in a sample.
+        copies_view: the viewing operator whose result it copies; torch computes its sizes from an example.
+        shape: the sizes of its result where its operands are contiguous.
+        steps: for a recurrent operator, the number of its states, and of its gates.
+        index: how it indexes along a dim.
+        by_position: it takes one index per dim; an index may count from the end.
+        selects: it takes the row at an index that is a number.
+        offsets: its operand whose first size bounds its offsets, and the offsets, which are at least 0.
+        lengths: its operand, the lengths that add up to a size of the operand, and the dim.
+        needs_element: "dim" or "all": eager raises without an element there, and the fake kernel does not check.
+        reduces_all: the method that reduces a tensor to the same number, if no more arguments are given.
+        copies: it returns a copy of its operand.
+        alias_or_copy: it returns its operand, a view of it or a copy, depending on sizes and types.
+        drops: it is a dropout: without effect, eager returns the operand itself.
+        in_order: its result has the elements of its operand, in order.
+        unchanged: its result has the sizes, strides and elements of its operand.
+        moves: each element of its result is one of its operands', their position, a number that it is given, or 0.
+        resizes_image: its result has the elements of its operand, an image, if the sizes asked for are the image's.
+        rounds_once: it rounds each element of its result once, so the layout of an operand makes no difference to it.
+        broadcasts: the position of an operand that is broadcast to the operand that is mutated.
+        rejects_itself: eager raises if it reads the very memory that it writes, too.
+        resizes: it may change the size of a storage.
+        reads_beyond: it reads elements of the storage outside of its operand.
+        reads_layout: it acts on strides or an offset that reach no element: those of a tensor without elements, too.
+        states_range: it states the user's range of a number.
+        divides_by: its kernel divides by these sizes of its operands unchecked: where one is 0, the process ends. None
+            stands for each size of its first operand.
+        least_rank: its kernel reads memory beyond the sizes of a tensor with fewer dims.
+        wrong_when_empty: what torch has wrong where there are no elements, as a sentence about `{}`.
+    """
+
+    sizes: output_sizes.Rule | None = None
+    is_number: bool = False
+    counts: str | None = None
+    stored: str | None = None
+    coalesced: bool = False
+    values: value_ranges.Rule | None = None
+    view: Callable[[Call], list[Term]] | None = None
+    as_asked: str | None = None
+    order: bool = False
+    copies_view: str | None = None
+    shape: ShapeFunction | None = None
+    steps: tuple[int, int] | None = None
+    index: Index | None = None
+    by_position: bool = False
+    selects: bool = False
+    offsets: tuple[str, str] | None = None
+    lengths: tuple[str, str, str] | None = None
+    needs_element: str | None = None
+    reduces_all: str | None = None
+    copies: Copies | None = None
+    alias_or_copy: bool = False
+    drops: bool = False
+    in_order: bool = False
+    unchanged: bool = False
+    moves: bool = False
+    resizes_image: bool = False
+    rounds_once: bool = False
+    broadcasts: int | None = None
+    rejects_itself: bool = False
+    resizes: bool = False
+    reads_beyond: bool = False
+    reads_layout: bool = False
+    states_range: bool = False
+    divides_by: tuple[int, ...] | None = ()
+    least_rank: int | None = None
+    wrong_when_empty: str | None = None

@@ -11,7 +11,7 @@ another order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import Monomial
 from shapeproof.constraints.terms import ONE, FloorDiv, Max, Min, Symbol, Term
 from shapeproof.export.ops.call import Call, Shape, product
+from shapeproof.export.ops.table import family_of, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +60,16 @@ def row_by_row(call: Call, varying: Varying) -> bool:
     >>> row_by_row(Call("aten.sum.default", {"self": x}, (Shape(()),)), n)
     False
     """
-    namespace, packet, overload = call.name.split(".") if call.name.count(".") == 2 else ("", "", "")
-    if namespace != "aten" or "out" in overload:
-        return False
-    rule = _rule(packet, overload)
-    numbers = () if packet in SIZED else _of_kind(call.arguments.values(), Term)
+    rule = _rule(call.name)
+    numbers = () if kind_of(call.name) in SIZED else _of_kind(call.arguments.values(), Term)
     return rule is not None and not any(map(varying.term, numbers)) and rule(call, varying)
 
 
-def _rule(packet: str, overload: str) -> Rule | None:
-    """Return an operator's rule. An in-place one has its out-of-place namesake's, but None if it changes sizes."""
-    own = _RULES.get(f"{packet}.{overload}") or _RULES.get(packet)
-    if own is not None:
-        return own
-    name = packet.removesuffix("_")
-    namesake = _RULES.get(f"{name}.{overload}") or _RULES.get(name)
-    return namesake if namesake in {_pointwise, _of_floats} else None
+def _rule(name: str) -> Rule | None:
+    """Return an operator's rule; None for one that writes in place and is not computed element by element."""
+    rule, (packet, _, overload) = _RULES.get(kind_of(name)) or _RULES.get(family_of(name)), name[5:].partition(".")
+    in_place = packet.endswith("_") and rule not in _ELEMENTWISE
+    return None if in_place or "out" in overload else rule
 
 
 def tensors(values: Any) -> Iterator[Shape]:
@@ -147,13 +142,12 @@ def _of_floats(call: Call, varying: Varying) -> bool:
     return result is not None and "float" in result.dtype and _pointwise(call, varying)
 
 
+_ELEMENTWISE = frozenset({_pointwise, _of_floats})
+
+
 def _identity_in_eval(call: Call, varying: Varying) -> bool:
     """`dropout` in eval mode, where it drops nothing."""
     return call.arguments.get("train") is False and _pointwise(call, varying)
-
-
-def _always(_call: Call, _varying: Varying) -> bool:
-    return True
 
 
 # ---------------------------------------------------------------------- along dims
@@ -169,21 +163,25 @@ def _dims(value: Any, rank: int) -> set[int] | None:
     return {each.constant_value % rank for each in listed} if rank else set()
 
 
-def _along(dim: str = "dim") -> Rule:
-    """Return the rule of operators along some dims: rows along the other dims are independent."""
+def _apart(operand: str, mixed: Callable[[Call, int], Iterable[int] | None]) -> Rule:
+    """Return a rule: rows are independent but along the mixed dims of an operand, and no other operand varies.
+
+    `mixed` gets the call and the rank of the operand, and returns None for a call on which this does not hold.
+    """
 
     def rule(call: Call, varying: Varying) -> bool:
-        shape = call.tensor("self")
-        dims = None if shape is None else _dims(call.arguments.get(dim), len(shape.sizes))
-        return dims is not None and _keeps_apart(call, varying, "self", *dims)
+        shape = call.tensor(operand)
+        dims = None if shape is None else mixed(call, len(shape.sizes))
+        if shape is None or dims is None or not all(map(varying.free, _others(call, shape))):
+            return False
+        return varying.dims(shape).isdisjoint({dim % len(shape.sizes) for dim in dims})
 
     return rule
 
 
-def _keeps_apart(call: Call, varying: Varying, operand: str, *dims: int) -> bool:
-    """True if these dims of an operand do not vary, nor any dim of the other operands."""
-    shape = call.tensor(operand)
-    return shape is not None and varying.free(shape, *dims) and all(map(varying.free, _others(call, shape)))
+def _along(dim: str = "dim") -> Rule:
+    """Return the rule of operators along some dims: rows along the other dims are independent."""
+    return _apart("self", lambda call, rank: _dims(call.arguments.get(dim), rank))
 
 
 def _others(call: Call, *shapes: Shape | None) -> list[Shape]:
@@ -203,9 +201,8 @@ def pointwise(call: Call, varying: Varying) -> bool:
     >>> pointwise(Call("aten.relu.default", {"self": Shape(())}, (Shape(()),)), Varying(frozenset()))
     True
     """
-    _, packet, overload = call.name.split(".")
-    rule = _rule(packet, overload)
-    return rule in {_pointwise, _of_floats} and rule is not None and rule(call, varying)
+    rule = _rule(call.name)
+    return rule in _ELEMENTWISE and rule is not None and rule(call, varying)
 
 
 def _running(call: Call, varying: Varying) -> bool:
@@ -315,26 +312,49 @@ def _where_steady(*names: str) -> Rule:
 # ---------------------------------------------------------------------- products
 
 
-def _matmul(one: str, other: str) -> Rule:
-    """Matrix product: rows of the left and columns of the right are independent; the summed dim does not vary."""
+def _contracted(call: Call, varying: Varying) -> bool:
+    """Sums of products: a dim that varies is in the result, and has one size, or 1, in every operand.
 
-    def rule(call: Call, varying: Varying) -> bool:
-        left, right, result = call.tensor(one), call.tensor(other), call.result()
-        if left is None or right is None or result is None or not (left.sizes and right.sizes):
+    Each dim has a letter, as in `torch.einsum`; those that `*` stands for are broadcast, from the last one on.
+    """
+    given, _, kept = _dims_of(call).partition(" -> ")
+    named: dict[str, set[Term]] = {}
+    for name, _, letters in (each.partition("=") for each in given.split()):
+        operand = call.tensor(name)
+        if operand is not None and not _name_dims(named, letters, operand.sizes):
             return False
-        if not varying.free(left, -1) or not varying.free(right, -min(2, len(right.sizes))):
-            return False
-        kept = [Shape((*each.sizes[:-2], ONE, ONE)) for each in (left, right) if len(each.sizes) > 2]
-        batch = Shape((*_batch(left, right, result), ONE, ONE))
-        bias = _others(call, left, right)
-        return all(aligned(each, batch, varying) for each in kept) and all(aligned(b, result, varying) for b in bias)
-
-    return rule
+    others = _others(call, *map(call.tensor, (each.partition("=")[0] for each in given.split())))
+    return bool(named) and all(map(varying.free, others)) and _are_apart(named, kept, varying)
 
 
-def _batch(left: Shape, right: Shape, result: Shape) -> tuple[Term, ...]:
-    matrix = (len(left.sizes) > 1) + (len(right.sizes) > 1)
-    return result.sizes[: len(result.sizes) - matrix]
+def _name_dims(named: dict[str, set[Term]], letters: str, sizes: tuple[Term, ...]) -> bool:
+    """Note the size of each dim; a missing one counts as 1. False if there are more dims than letters."""
+    own = letters.removeprefix("*")
+    if len(sizes) > len(own) and own == letters:
+        return False
+    before = [f"-{place}" for place in range(len(sizes) - len(own), 0, -1)]
+    last = own[len(own) - min(len(own), len(sizes)) :]
+    for letter, size in zip([*before, *last], sizes, strict=True):
+        named.setdefault(letter, set()).add(size)
+    return True
+
+
+_DIMS = {
+    "linear": "input=*k weight=mk bias=m -> m",
+    "mm": "self=*mk mat2=*kn -> mn",
+    "addmm": "self=mn mat1=mk mat2=kn -> mn",
+    "baddbmm": "self=*mn batch1=*mk batch2=*kn -> mn",
+    "mv": "self=mk vec=k -> m",
+    "attention": "query=*le key=*se value=*sv attn_mask=*ls -> lv",
+}
+"""The dims of operands and result, by kind."""
+
+
+def _dims_of(call: Call) -> str:
+    if kind_of(call.name) == "matmul":
+        other = call.tensor("other")
+        return f"self=*mk other={'k' if other is not None and len(other.sizes) == 1 else '*kn'} -> mn"
+    return _DIMS[kind_of(call.name)]
 
 
 def _einsum(call: Call, varying: Varying) -> bool:
@@ -343,134 +363,99 @@ def _einsum(call: Call, varying: Varying) -> bool:
     if not isinstance(equation, str) or "." in equation or "->" not in equation or not isinstance(operands, tuple):
         return False
     given, _, kept = equation.replace(" ", "").partition("->")
-    letters = given.split(",")
-    pairs = [pair for text, each in zip(letters, operands, strict=True) for pair in zip(text, each.sizes, strict=True)]
-    named = {letter: size for letter, size in pairs if varying.term(size)}
-    return all(letter in kept for letter in named) and all(size in {named.get(x, size), ONE} for x, size in pairs)
+    named: dict[str, set[Term]] = {}
+    for letters, each in zip(given.split(","), operands, strict=True):
+        _name_dims(named, letters, each.sizes)
+    return _are_apart(named, kept, varying)
+
+
+def _are_apart(named: Mapping[str, set[Term]], kept: str, varying: Varying) -> bool:
+    """True if each dim that varies is in the result, and has one size, or 1, in every operand."""
+    varies = {letter: sizes for letter, sizes in named.items() if any(map(varying.term, sizes))}
+    return all(len(sizes - {ONE}) == 1 and (letter in kept or letter[0] == "-") for letter, sizes in varies.items())
 
 
 def _attention(call: Call, varying: Varying) -> bool:
     """`scaled_dot_product_attention`: batch entries and queries are independent; keys and features do not vary."""
-    parts = [call.tensor(name) for name in ("query", "key", "value")]
-    result, mask = call.result(), call.tensor("attn_mask")
-    if result is None or any(part is None or len(part.sizes) < 3 for part in parts):
-        return False
-    query, key, value = (part for part in parts if part is not None)
-    if not all(varying.free(part, *dims) for part, dims in ((query, (-1,)), (key, (-1, -2)), (value, (-1, -2)))):
-        return False
-    heads = [Shape((*part.sizes[:-2], ONE, ONE)) for part in (query, key, value)]
-    apart = call.arguments.get("is_causal") is False or varying.free(query, -2)
-    masked = mask is None or (aligned(mask, Shape((*result.sizes[:-1], key.sizes[-2])), varying))
+    apart = call.arguments.get("is_causal") is False or varying.free(call.tensor("query"), -2)
     still = call.arguments.get("dropout_p") == 0 and call.arguments.get("enable_gqa") in {False, None}
-    return apart and masked and still and all(aligned(each, result, varying) for each in heads)
+    return apart and still and varying.free(call.tensor("value"), -1) and _contracted(call, varying)
 
 
 # ---------------------------------------------------------------------- norms, convolutions, pictures
 
 
-def _layer_norm(call: Call, varying: Varying) -> bool:
-    """Norm over the last dims: rows along the dims before are independent."""
+def _last(call: Call, _rank: int) -> Iterable[int] | None:
+    """Return the last dims, which a norm is over."""
     over = call.arguments.get("normalized_shape")
-    last = range(-len(over), 0) if isinstance(over, tuple) else ()
-    return len(last) > 0 and _keeps_apart(call, varying, "input", *last)
+    return range(-len(over), 0) if isinstance(over, tuple) and over else None
 
 
-def _of_a_batch(operand: str, spatial: int | None = None) -> Rule:
-    """Return a rule: only entries of a batch are independent; `spatial` is the number of an image's dims."""
-
-    def rule(call: Call, varying: Varying) -> bool:
-        shape = call.tensor(operand)
-        if shape is None or not all(map(varying.free, _others(call, shape))):
-            return False
-        batched = len(shape.sizes) == spatial + 2 if spatial is not None else len(shape.sizes) > 1
-        return batched and varying.dims(shape) <= {0}
-
-    return rule
-
-
-def _batch_norm(call: Call, varying: Varying) -> bool:
+def _channels(call: Call, _rank: int) -> Iterable[int] | None:
     """Batch norm by running statistics: everything but channels is independent."""
     running = call.arguments.get("training") is False and call.tensor("running_mean") is not None
-    return running and _keeps_apart(call, varying, "input", 1)
+    return (1,) if running else None
 
 
-def _padded(call: Call, varying: Varying) -> bool:
+def _of_a_batch(spatial: Callable[[Call], int] | None = None) -> Callable[[Call, int], Iterable[int] | None]:
+    """Return a rule's mixed dims: only entries of a batch are independent; `spatial`: the number of an image's dims."""
+
+    def mixed(call: Call, rank: int) -> Iterable[int] | None:
+        batched = rank > 1 if spatial is None else rank == spatial(call) + 2
+        return range(1, rank) if batched else None
+
+    return mixed
+
+
+def _spatial(call: Call) -> int:
+    """Return the number of dims that a kernel slides along."""
+    weight = call.tensor("weight")
+    return int(call.name.split(".")[1][-len("2d")]) if weight is None else len(weight.sizes) - 2
+
+
+def _padded(call: Call, _rank: int) -> Iterable[int] | None:
     """`pad` with a constant: the padded dims do not vary."""
-    shape, by = call.tensor("self"), call.arguments.get("pad")
-    if shape is None or not isinstance(by, tuple) or call.arguments.get("mode", "constant") != "constant":
-        return False
-    return not by or varying.free(shape, *range(-(len(by) // 2), 0))
+    by = call.arguments.get("pad")
+    if not isinstance(by, tuple) or call.arguments.get("mode", "constant") != "constant":
+        return None
+    return range(-(len(by) // 2), 0)
 
 
-def _named(rule: Rule, names: str) -> Mapping[str, Rule]:
-    return dict.fromkeys(names.split(), rule)
-
-
-PLACED = frozenset({"tril", "triu", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "slice"})
-"""Operators that depend on a row's position: they require that the rows are the first rows."""
-VIEWS = frozenset({"view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as"})
-"""Operators that return the elements in order, in other sizes."""
 _RULES: Mapping[str, Rule] = {
-    **_named(
-        _pointwise,
-        "abs acos acosh add addcdiv addcmul alias asin asinh atan atan2 atanh bitwise_and bitwise_not "
-        "bitwise_or bitwise_xor broadcast_tensors ceil celu clamp clamp_max clamp_min clip clone contiguous copy copy_ "
-        "copysign cos cosh deg2rad detach div.Scalar div.Tensor divide.Tensor elu eq erf erfc erfinv exp "
-        "exp2 expand_as expm1 fill floor frac ge gelu gt hardshrink hardsigmoid hardswish hardtanh hypot "
-        "isfinite isinf isnan le leaky_relu lerp log log10 log1p log2 log_sigmoid logaddexp logical_and "
-        "logical_not logical_or logical_xor lt lift_fresh_copy masked_fill maximum max.other minimum "
-        "min.other mish mul multiply nan_to_num ne neg negative ones_like positive reciprocal relu relu6 "
-        "round rsqrt rsub selu sgn sigmoid sign silu sin sinc sinh softplus sqrt square sub subtract tan "
-        "tanh tanhshrink softshrink threshold _to_copy to trunc true_divide.Tensor type_as where.self "
-        "where.ScalarOther where.ScalarSelf where.Scalar xlogy zero zeros_like "
-        "elu_backward gelu_backward hardsigmoid_backward hardswish_backward hardtanh_backward leaky_relu_backward "
-        "mish_backward native_dropout_backward sigmoid_backward silu_backward softplus_backward softshrink_backward "
-        "tanh_backward threshold_backward",
-    ),
-    **_named(_of_floats, "div.Tensor_mode div.Scalar_mode floor_divide fmod remainder pow"),
-    **_named(_identity_in_eval, "dropout feature_dropout alpha_dropout"),
-    **_named(_where_steady("fill_value"), "full full_like new_full"),
-    **_named(_always, "zeros ones new_zeros new_ones"),
-    "arange": _where_steady("start", "step"),
-    **_named(
-        _along(),
-        "sum.dim_IntList mean.dim amax amin max.dim min.dim argmax argmin prod.dim_int any.dim any.dims "
-        "all.dim all.dims var.dim var.correction std.dim std.correction logsumexp norm.ScalarOpt_dim "
-        "linalg_vector_norm softmax _softmax log_softmax _log_softmax sort argsort topk median.dim unbind "
-        "glu count_nonzero.dim_IntList select chunk tensor_split.sections index_select split split_with_sizes",
-    ),
-    **_named(_along("dims"), "roll flip"),
-    **_named(_soft_gradient, "_softmax_backward_data _log_softmax_backward_data"),
+    **dict.fromkeys(("triangle", "constant", "metadata"), lambda *_: True),
+    "pointwise": _pointwise,
+    "rounded quotient": _of_floats,
+    "power": _of_floats,
+    "dropout": _identity_in_eval,
+    "alias": _pointwise,
+    "expand": _pointwise,
+    **dict.fromkeys(("regrouped", "reinterpreted"), _viewed),
+    "reordered": _as_many,
+    "slice": _sliced,
+    **dict.fromkeys(("select", "split", "reduction", "along a dim", "order", "choice", "rows"), _along()),
+    "softmax gradient": _soft_gradient,
+    "scan": _running,
+    **dict.fromkeys(("flip", "roll"), _along("dims")),
+    "repeat": _repeated,
+    "padded": _apart("self", _padded),
     "cat": _joined,
     "stack": _stacked,
     "index": _indexed,
-    **_named(_as_many, "transpose permute t unsqueeze squeeze.dim squeeze.dims movedim swapaxes numpy_T mT matrix_H"),
-    "slice": _sliced,
-    **dict.fromkeys(VIEWS, _viewed),
-    "expand": _pointwise,
-    "repeat": _repeated,
-    **_named(_always, "_assert_tensor_metadata tril triu"),
-    **_named(_running, "cumsum cumprod logcumsumexp cummax cummin"),
-    "linear": lambda call, varying: _keeps_apart(call, varying, "input", -1),
-    "matmul": _matmul("self", "other"),
-    **_named(_matmul("self", "mat2"), "mm bmm"),
-    "addmm": _matmul("mat1", "mat2"),
-    "baddbmm": _matmul("batch1", "batch2"),
-    "mv": _matmul("self", "vec"),
+    "matmul": _contracted,
+    **dict.fromkeys(_DIMS, _contracted),
     "einsum": _einsum,
-    "scaled_dot_product_attention": _attention,
-    **_named(_layer_norm, "layer_norm rms_norm native_layer_norm"),
-    "batch_norm": _batch_norm,
-    "group_norm": _of_a_batch("input"),
-    **{f"conv{dims}d.default": _of_a_batch("input", dims) for dims in (1, 2, 3)},
-    **{f"{kind}_pool{dims}d": _of_a_batch("self", dims) for kind in ("max", "avg") for dims in (1, 2, 3)},
-    **{f"adaptive_avg_pool{dims}d": _of_a_batch("self", dims) for dims in (1, 2, 3)},
-    **_named(_of_a_batch("self", 2), "pixel_shuffle"),
-    **_named(_padded, "pad constant_pad_nd"),
+    "attention": _attention,
+    **dict.fromkeys(("layer norm", "rms norm"), _apart("input", _last)),
+    "batch norm": _apart("input", _channels),
+    "group norm": _apart("input", _of_a_batch()),
+    **dict.fromkeys(("convolution", "transposed convolution"), _apart("input", _of_a_batch(_spatial))),
+    "pooling": _apart("self", _of_a_batch(_spatial)),
+    "pixel shuffle": _apart("self", _of_a_batch(lambda _: 2)),
+    "full": _where_steady("fill_value"),
+    "arange": _where_steady("start", "step"),
 }
-"""The rule of each operator, by packet, or with the overload where overloads differ; in place as out of place."""
-SIZED = frozenset({
-    *("arange", "expand", "full", "full_like", "new_full", "zeros", "ones", "new_zeros", "new_ones", "reshape"),
-    *("repeat", "slice", "unflatten", "view", "_unsafe_view"),
-})  # fmt: skip
-"""Operators that take sizes: the varying numbers among their arguments are varying sizes of the result."""
+"""The rule of each kind of operators, or of each family."""
+SIZED = frozenset({"arange", "constant", "expand", "full", "regrouped", "repeat", "slice"})
+"""Kinds that take sizes: the varying numbers among their arguments are varying sizes of the result."""
+PLACED = frozenset({"triangle", "scan", *SIZED})
+"""Kinds that depend on a row's position, or on the sizes given: they require that the rows are the first rows."""

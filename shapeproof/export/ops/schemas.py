@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops.call import Call, Shape, Span
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.value_ranges import Bounds
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
 
 
@@ -84,8 +86,16 @@ def returns_written(target: Any) -> bool:
 
 def updates_statistics(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if a call updates running statistics, which its schema does not say."""
-    statistics = known_of(target).statistics
-    return statistics is not None and bool(by_name(target, args, kwargs)[statistics])
+    asked = _switches_of_statistics(target)
+    return bool(asked) and any(by_name(target, args, kwargs)[name] for name in asked)
+
+
+@functools.cache
+def _switches_of_statistics(target: Any) -> set[str]:
+    """Return the arguments that turn on that one of torch's operators updates running statistics, besides results."""
+    taken = set(_parameters(target)[0]) if getattr(target, "namespace", None) == "aten" else set()
+    said = str(target.overloadpacket).endswith(("_functional", "_legit")) if "running_mean" in taken else True
+    return set() if said else {"training", "use_input_stats"} & taken
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:
@@ -160,3 +170,36 @@ class Operands:
         if not placed:
             return found
         return replace(found, strides=tuple(map(self.read, tensor.stride())), offset=self.read(tensor.storage_offset()))
+
+
+def promises(call: Call) -> list[Formula]:
+    """Return the facts about the sizes and numbers that a call takes from data."""
+    rule = known_of(call.name).sizes
+    return [] if rule is None else rule(call)
+
+
+def contents(call: Call, bounds: Bounds) -> list[Span]:
+    """Return a span for each result of a call, in order; further results without a span are unknown."""
+    rule = known_of(call.name).values
+    found = [] if rule is None else rule(call, bounds)
+    return [found] if isinstance(found, Span) else list(found)
+
+
+def meanings(call: Call) -> list[Term]:
+    """Return the meanings of the symbols that torch makes for a view, in the order in which it makes them.
+
+    Torch makes the symbols only where it does not know the sign of a bound; their meanings are known anyway.
+    """
+    rule = known_of(call.name).view
+    return [] if rule is None else rule(call)
+
+
+def counted(call: Call, fresh: Term) -> Call:
+    """Return the call with a result that is known only in the first symbol, which is taken from data."""
+    if known_of(call.name).is_number:
+        return replace(call, results=(fresh,))
+    source, dim = call.tensor("self"), call.integer("dim")
+    if source is None or dim is None or source.size(dim) is None:
+        return replace(call, results=(Shape((fresh,)),))
+    index = dim.constant_value % len(source.sizes)
+    return replace(call, results=(Shape((*source.sizes[:index], fresh, *source.sizes[index + 1 :])),))

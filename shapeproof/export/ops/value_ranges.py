@@ -209,11 +209,6 @@ def _addends(source: Shape, dims: object) -> Term | None:
 # ---------------------------------------------------------------------- new tensors
 
 
-def filled_with(name: str) -> Rule:
-    """`full`, `scalar_tensor`: one number everywhere, if it fits the dtype."""
-    return lambda call, bounds: _operand(call, name, bounds)
-
-
 def constantly(value: int) -> Rule:
     """`zeros`, `ones`."""
     return lambda _call, _bounds: span(value, value)
@@ -303,39 +298,24 @@ def of_both(combine: Callable[[Span, Span], Span]) -> Rule:
     return lambda call, bounds: combine(_operand(call, "self", bounds), _operand(call, "other", bounds))
 
 
-def _scaled(call: Call, bounds: Bounds) -> Span:
-    """Return the bounds of a sum's second operand, times `alpha`."""
-    other, alpha = _operand(call, "other", bounds), _number(call, "alpha", bounds) if "alpha" in call.arguments else 1
-    if alpha is None:
-        return ANYTHING
-    ends = [both(operator.mul, end, constant(alpha)) for end in (other.low, other.high)]
-    return Span(*(ends if alpha >= 0 else reversed(ends)))
+def sum_of(first: str, second: str, sign: int = 1) -> Rule:
+    """Return the rule of `add`, `sub` and `rsub`: `first + sign*alpha*second`."""
 
+    def rule(call: Call, bounds: Bounds) -> Span:
+        one, other = _operand(call, first, bounds), _operand(call, second, bounds)
+        alpha = _number(call, "alpha", bounds) if "alpha" in call.arguments else 1
+        if alpha is None:
+            return ANYTHING
+        factor = sign * alpha
+        low, high = (other.low, other.high) if factor >= 0 else (other.high, other.low)
+        ends = ((end, both(operator.mul, by, constant(factor))) for end, by in ((one.low, low), (one.high, high)))
+        return _fitting(call, bounds, Span(*(both(operator.add, *pair) for pair in ends)))
 
-def _plus(call: Call, left: Span, right: Span, bounds: Bounds) -> Span:
-    ends = ((left.low, right.low), (left.high, right.high))
-    return _fitting(call, bounds, Span(*(both(operator.add, *pair) for pair in ends)))
+    return rule
 
 
 def _negated(part: Span) -> Span:
     return Span(None if part.high is None else -part.high, None if part.low is None else -part.low)
-
-
-def add(call: Call, bounds: Bounds) -> Span:
-    """`add`: `self + alpha*other`."""
-    return _plus(call, _operand(call, "self", bounds), _scaled(call, bounds), bounds)
-
-
-def sub(call: Call, bounds: Bounds) -> Span:
-    """`sub`: `self - alpha*other`."""
-    return _plus(call, _operand(call, "self", bounds), _negated(_scaled(call, bounds)), bounds)
-
-
-def rsub(call: Call, bounds: Bounds) -> Span:
-    """`rsub(self, other, alpha)` is `other - alpha*self`; there is a span only for alpha = 1."""
-    if call.arguments.get("alpha") not in {None, constant(1)}:
-        return ANYTHING
-    return _plus(call, _operand(call, "other", bounds), _negated(_operand(call, "self", bounds)), bounds)
 
 
 def neg(call: Call, bounds: Bounds) -> Span:

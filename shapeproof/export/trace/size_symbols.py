@@ -24,8 +24,8 @@ from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running, Span, span
 from shapeproof.export.ops.output_sizes import ranged
-from shapeproof.export.ops.schemas import Operands
-from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
+from shapeproof.export.ops.schemas import Operands, contents, counted, meanings, promises
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv

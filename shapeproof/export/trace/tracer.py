@@ -32,7 +32,6 @@ from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.export.graph.emit import make_serializable, name_squeezed
 from shapeproof.export.graph.rounding import jumps
 from shapeproof.export.ops.decompositions import ROUNDED, is_alone, reference, takes_symbols
-from shapeproof.export.ops.layouts import lies_in_order
 from shapeproof.export.ops.properties import (
     DISABLED,
     FUNCTION,
@@ -44,6 +43,7 @@ from shapeproof.export.ops.properties import (
     tells_aliases,
     tensor_of,
 )
+from shapeproof.export.ops.shapes.layouts import lies_in_order
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves

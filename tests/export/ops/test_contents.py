@@ -6,7 +6,7 @@ import pytest
 
 from shapeproof.constraints.terms import constant
 from shapeproof.export.ops.call import Call, Shape, Span, span
-from shapeproof.export.ops.table import contents
+from shapeproof.export.ops.schemas import contents
 from tests.export.calls import bounds
 
 

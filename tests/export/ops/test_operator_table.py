@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.terms import constant, symbol
-from shapeproof.export.ops import recurrent, schemas
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import ANYTHING, Call, Shape
-from shapeproof.export.ops.schemas import Operands
-from shapeproof.export.ops.table import OPERATORS, contents, known_of, meanings, promises
+from shapeproof.export.ops.schemas import Operands, contents, meanings, promises
+from shapeproof.export.ops.shapes import recurrent
+from shapeproof.export.ops.shapes.samples import dims_of
+from shapeproof.export.ops.table import OPERATORS, is_unary, kind_of, known_of
 from tests.export import calls
 from tests.export.calls import bounds, of_elements, of_its_dtype
 from tests.export.operator_samples import SAMPLES, UNSAMPLED
@@ -65,12 +67,12 @@ def facts_hold(ran):
 
 
 def counts(ran, known):
-    if not (known.counts or known.counts_nonzero or known.counts_true):
+    if not (known.counts or kind_of(ran.func) in {"sum", "count"}):
         return
     operand = ran.named[known.counts or "self"]
     if known.counts and ran.named["self"].shape == operand.shape:
         assert len(ran.result) == int((operand != 0).sum())
-    counting = known.counts_nonzero or (known.counts_true and operand.dtype == torch.bool)
+    counting = kind_of(ran.func) == "count" or (kind_of(ran.func) == "sum" and operand.dtype == torch.bool)
     if counting and ran.result.dim() == 0 and ran.result.dtype == torch.int64:
         assert int(ran.result) == int((operand != 0).sum())
 
@@ -92,7 +94,7 @@ def views(ran, known):
         asked = ran.named[known.as_asked]
         assert all(given in {size, -1} for size, given in zip(ran.result.shape, asked, strict=True))
     if known.order:
-        operand, order = ran.named["self"], known.order(ran.named)
+        operand, order = ran.named["self"], dims_of(ran.func, ran.named)
         assert list(ran.result.shape) == [1 if at is None else operand.shape[at] for at in order]
         moved = zip(ran.result.stride(), order, strict=True)
         assert all(at is None or stride == operand.stride(at) for stride, at in moved)
@@ -108,7 +110,7 @@ def shapes(ran, known):
         found = known_result(ran.func, ran.args)
         assert found is None or found[:2] == (tuple(ran.result.shape), ran.result.dtype)
         assert found is None or lies(ran.result) == lies(lying(found))
-    if known.elementwise and ran.named["self"].is_floating_point():
+    if is_unary(ran.func) and ran.named["self"].is_floating_point():
         like = torch.empty_like(ran.named["self"])
         assert (ran.result.shape, lies(ran.result), ran.result.dtype) == (like.shape, lies(like), like.dtype)
     if known.steps:
@@ -177,10 +179,9 @@ def effects(ran, known):
         given = {"index": places, "indices": [places], **dict.fromkeys(("source", "src", "values"), own)}
         with pytest.raises(RuntimeError, match="single memory location"):
             ran.func(**ran.named | {name: value for name, value in given.items() if name in ran.named})
-    if known.statistics:
+    if ran.named.get("running_mean") is not None:
         changed = not torch.equal(ran.named["running_mean"], ran.before["running_mean"])
-        assert ran.named[known.statistics] or not changed
-        assert [each is not None for each in schemas.written(ran.func, ran.args, ran.kwargs)] in ([], [True, True])
+        assert schemas.updates_statistics(ran.func, ran.args, ran.kwargs) or schemas.is_mutable(ran.func) or not changed
     if known.resizes:
         operand, storage = (each["self"].untyped_storage() for each in (ran.named, ran.before))
         assert operand.nbytes() > storage.nbytes()
@@ -189,7 +190,7 @@ def effects(ran, known):
 def test_every_operator_is_sampled_and_every_name_is_one_of_torch():
     families = {name.rpartition(".")[0] for name in SAMPLES} | set(SAMPLES) | UNSAMPLED
     assert OPERATORS.keys() <= families, sorted(OPERATORS.keys() - families)
-    assert all(known_of(name) in OPERATORS.values() for name in SAMPLES)
+    assert all(known_of(name) in OPERATORS.values() or kind_of(name) for name in SAMPLES)
     for name in OPERATORS.keys() - UNSAMPLED:
         functools.reduce(getattr, name.split("."), torch.ops)
 
@@ -199,8 +200,11 @@ def test_every_operator_that_updates_statistics_says_so():
         names = {each.name for each in schema.arguments}
         updates = "running_mean" in names and names & {"training", "use_input_stats"}
         if schema.name.startswith("aten::") and updates and not schema.name.endswith(("_functional", "_legit")):
-            overload = schema.overload_name or "default"
-            assert known_of(f"{schema.name.replace('::', '.')}.{overload}").statistics, schema.name
+            packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"))
+            func = getattr(packet, schema.overload_name or "default")
+            given = {each.name: each.name in {"training", "use_input_stats"} for each in func._schema.arguments}
+            assert schemas.updates_statistics(func, (), given), schema.name
+            assert not schemas.updates_statistics(func, (), dict.fromkeys(given, False)), schema.name
 
 
 def test_an_overload_has_one_record():

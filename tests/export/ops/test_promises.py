@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, span
-from shapeproof.export.ops.table import OPERATORS, meanings, promises
+from shapeproof.export.ops.schemas import meanings, promises
+from shapeproof.export.ops.table import OPERATORS
 from tests.export import calls
 from tests.export.calls import small
 

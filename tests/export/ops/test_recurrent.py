@@ -9,7 +9,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.ops.recurrent import results
+from shapeproof.export.ops.shapes.recurrent import results
 from tests.agreement import agree
 
 ATEN = torch.ops.aten

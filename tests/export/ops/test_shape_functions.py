@@ -13,9 +13,9 @@ from torch.nn import functional
 from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import Sizes, keeps_layout
+from shapeproof.export.ops.shapes.layouts import Sizes, keeps_layout
 from shapeproof.export.ops.shapes.shape_functions import result_like
-from shapeproof.export.ops.table import OPERATORS, known_of
+from shapeproof.export.ops.table import KINDS, OPERATORS, is_unary, known_of
 from shapeproof.export.trace.calls.repeats import Repeats
 from tests.agreement import agree
 from tests.export.shape_samples import ARGUMENTS, ATEN, made, shape
@@ -31,7 +31,7 @@ def tensors(args):
 
 def known_result(func, args, **kwargs):
     """The sizes, the dtype and the strides that the table gives; None where it gives none."""
-    return result_like(known_of(func).shape, schemas.by_name(func, args, kwargs), tensors(args), CONCRETE)
+    return result_like(func, known_of(func).shape, schemas.by_name(func, args, kwargs), tensors(args), CONCRETE)
 
 
 def lying(found):
@@ -175,7 +175,7 @@ def test_a_program_is_the_one_that_is_traced_where_every_operator_is_run(compute
     assert all(agree(mod, report.program.module(), (torch.randn(n, 4), args[1])) for n in range(low, 7))
 
 
-ELEMENTWISE = [getattr(ATEN, name.split(".")[1]).default for name, known in OPERATORS.items() if known.elementwise]
+ELEMENTWISE = [getattr(ATEN, name).default for name in KINDS if is_unary(f"aten.{name}.default")]
 
 
 def test_an_elementwise_operator_lies_as_its_operand_in_every_order_of_dims():

@@ -34,8 +34,8 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.limits import KERNEL_NODE
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import ANYTHING, Span, span
-from shapeproof.export.ops.layouts import sharing
 from shapeproof.export.ops.schemas import Operands
+from shapeproof.export.ops.shapes.layouts import sharing
 from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim.numbers import symbols

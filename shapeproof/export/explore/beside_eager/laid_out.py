@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.ops.layouts import sharing
+from shapeproof.export.ops.shapes.layouts import sharing
 from shapeproof.export.shim.storages import storage_of
 
 

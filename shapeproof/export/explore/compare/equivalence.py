@@ -40,7 +40,7 @@ from shapeproof.export.explore.compare.operations import (
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import same_shape, same_strides
+from shapeproof.export.ops.shapes.layouts import same_shape, same_strides
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
 from shapeproof.export.shim.storages import kind

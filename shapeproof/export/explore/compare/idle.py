@@ -81,7 +81,8 @@ def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Side) -> bool:
     if schemas.schema_of(target) is None or not made or node.meta.get("unbacked_bindings"):
         return False
     known = known_of(target)
-    at_odds = known.wrong_when_empty or known.rejects_itself or known.statistics or known.resizes
+    updating = schemas.updates_statistics(target, node.args, node.kwargs)
+    at_odds = known.wrong_when_empty or known.rejects_itself or updating or known.resizes
     dividing = known.divides_by != () or known.least_rank is not None
     writing = schemas.is_mutable(target) and not schemas.only_writes(target)
     drawing = schemas.is_random(target)

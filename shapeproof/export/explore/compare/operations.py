@@ -30,7 +30,7 @@ from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import Sizes, is_empty, same_layout
+from shapeproof.export.ops.shapes.layouts import Sizes, is_empty, same_layout
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages

@@ -34,7 +34,7 @@ from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.guarding import assert_all
@@ -255,8 +255,8 @@ class _Run(torch.fx.Interpreter):
         if not varies or (self._apart[node] and not numbers):
             return self._as_it_is(node)
         packet = str(node.target).split(".")[1]
-        if self._apart[node] and packet in SIZED:
-            return self._sized(node, packet)
+        if self._apart[node] and kind_of(node.target) in SIZED:
+            return self._sized(node, kind_of(node.target))
         if numbers and all(self._rows.first(each) for each in node.all_input_nodes) and self._is_pointwise(node):
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             found = getattr(torch.ops.aten, packet)(*args, **kwargs)
@@ -344,24 +344,22 @@ class _Run(torch.fx.Interpreter):
 
     # ------------------------------------------------------------------ forms
 
-    def _sized(self, node: torch.fx.Node, packet: str) -> Any:
+    def _sized(self, node: torch.fx.Node, kind: str) -> Any:
         """Run an operator that takes sizes, with the bounds of its result."""
         sizes = self._limits_of(node.meta["val"])
         named = {name: torch.fx.map_arg(each, self._told) for name, each in nodes.arguments(node).items()}
-        if packet in {"view", "reshape", "_unsafe_view", "unflatten", "flatten"}:
-            return named["self"].view(sizes) if "view" in packet else named["self"].reshape(sizes)
-        if packet == "expand":
-            return named["self"].expand(sizes)
-        if packet == "slice":
+        if kind in {"regrouped", "expand"}:
+            return named["self"].expand(sizes) if kind == "expand" else named["self"].reshape(sizes)
+        if kind == "slice":
             start, step = named["start"] or 0, named["step"]
             (dim,) = (named["dim"] % len(sizes),)
             found = torch.ops.aten.slice.Tensor(named["self"], dim, start, start + step * sizes[dim], step)
-        elif packet == "arange":
+        elif kind == "arange":
             start, step = named.get("start", 0), named.get("step", 1)
             found = (torch.arange(sizes[0], device=named["device"]) * step + start).to(node.meta["val"].dtype)
-        elif packet in {"full", "zeros", "ones", "new_full", "new_zeros", "new_ones", "full_like"}:
-            fill = named["fill_value"] if "full" in packet else float("ones" in packet)
+        elif kind in {"full", "constant"}:
             noted = node.meta["val"]
+            fill = named["fill_value"] if kind == "full" else float("ones" in str(node.target))
             found = torch.full(sizes, fill, dtype=noted.dtype, device=noted.device)
         else:
             raise Refused("it takes sizes from data")
@@ -383,13 +381,12 @@ class _Run(torch.fx.Interpreter):
         return pointwise(type(call)(call.name, without, call.results), self._rows.varying)
 
     def _masked(self, node: torch.fx.Node) -> Any:
-        name = str(node.target).removeprefix("aten.")
-        name, _, overload = name.partition(".")
-        packet, in_place = name.removesuffix("_"), name.endswith("_")
-        form = {**ROWS, **VALUES, **LOSSES}.get(f"{packet}.{overload}")
+        name, overload = str(node.target).removeprefix("aten.").split(".")
+        packet, in_place, kind = name.removesuffix("_"), name.endswith("_"), kind_of(node.target)
+        form = {**ROWS, **VALUES, **LOSSES}.get(kind)
         if form is None or not all(self._rows.first(each) for each in node.all_input_nodes):
             raise Refused("it mixes rows with what lies beyond them")
-        if packet == "select" and not self._written.isdisjoint(storages(node.meta["val"])):
+        if kind == "select" and not self._written.isdisjoint(storages(node.meta["val"])):
             raise Refused("it is written into")
         noted = listed(node.meta["val"])
         limits = [self._limits_of(each) if isinstance(each, torch.Tensor) else () for each in noted]

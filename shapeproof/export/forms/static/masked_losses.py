@@ -12,6 +12,7 @@ from typing import Any
 
 from shapeproof.export.forms.static.masked_values import mean_of
 from shapeproof.export.forms.static.masking import (
+    Forms,
     Given,
     Operand,
     Refused,
@@ -19,7 +20,6 @@ from shapeproof.export.forms.static.masking import (
     broadcast_dims,
     dims_of,
     filled,
-    forms,
     number_of,
 )
 
@@ -102,15 +102,11 @@ def _of_probabilities(given: Given) -> Any:
     return run(reduction=_SUM) / number_of(logits, rows)
 
 
-LOSSES = forms(
-    {
-        "mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss margin_ranking_loss hinge_embedding_loss": _loss,
-        "binary_cross_entropy binary_cross_entropy_with_logits kl_div poisson_nll_loss": _loss,
-        "smooth_l1_loss_backward huber_loss_backward soft_margin_loss_backward": _gradient,
-        "binary_cross_entropy_backward": functools.partial(_gradient, divided_last=True),
-        "mse_loss_backward": _mse_gradient,
-        "nll_loss_nd nll_loss nll_loss_forward nll_loss_backward": _of_classes,
-        "nll_loss2d nll_loss2d_forward nll_loss2d_backward": _of_classes,
-        "cross_entropy_loss": _cross_entropy,
-    }
-)
+LOSSES: Forms = {
+    **dict.fromkeys(("difference", "loss"), _loss),
+    "gradient": _gradient,
+    "gradient divided last": functools.partial(_gradient, divided_last=True),
+    "square gradient": _mse_gradient,
+    "classes": _of_classes,
+    "cross entropy": _cross_entropy,
+}

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from shapeproof.export.forms.static.masking import (
+    Forms,
     Given,
     Operand,
     Refused,
     Tensor,
     dims_of,
     filled,
-    forms,
     meant,
     positions,
     valid_first,
@@ -276,21 +276,19 @@ def _masked_scatter(given: Given) -> Tensor:
     return target.masked_scatter(mask, elements)
 
 
-ROWS = forms(
-    {
-        "nonzero": _nonzero,
-        "masked_select": _masked_select,
-        "_unique2": _unique,
-        "unique_consecutive": _consecutive,
-        "repeat_interleave.Tensor": _repeat_interleave,
-        "repeat_interleave.self_Tensor": _repeat_rows,
-        "index.Tensor": _index,
-        "index_select gather": _rows_looked_up,
-        "embedding": _embedding,
-        "select.int": _select,
-        "flip": _flip,
-        "index_put": _index_put,
-        "index_add index_copy scatter.src scatter_add": _written,
-        "masked_scatter": _masked_scatter,
-    }
-)
+ROWS: Forms = {
+    "nonzero": _nonzero,
+    "masked select": _masked_select,
+    "unique": _unique,
+    "consecutive": _consecutive,
+    "repeats": _repeat_interleave,
+    "repeated rows": _repeat_rows,
+    "index": _index,
+    **dict.fromkeys(("rows", "gather"), _rows_looked_up),
+    "embedding": _embedding,
+    "select": _select,
+    "flip": _flip,
+    "put": _index_put,
+    "written": _written,
+    "masked scatter": _masked_scatter,
+}

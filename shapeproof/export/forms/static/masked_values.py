@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.forms.static.masking import (
+    Forms,
     Given,
     Operand,
     Refused,
@@ -16,7 +17,6 @@ from shapeproof.export.forms.static.masking import (
     broadcast_dims,
     dims_of,
     filled,
-    forms,
     meant,
     number_of,
     rows_of,
@@ -26,11 +26,6 @@ from shapeproof.export.forms.static.masking import (
 from shapeproof.export.shim.guarding import assert_all
 
 # ---------------------------------------------------------------------- reductions
-
-
-def _product(given: Given) -> Any:
-    """`prod`, `all`: the neutral element is 1."""
-    return given.run(self=filled(given.tensor("self"), 1))
 
 
 def mean_of(operand: Operand, dims: list[int], *, keepdim: bool = False, dtype: torch.dtype | None = None) -> Tensor:
@@ -210,24 +205,22 @@ def _attention(given: Given) -> Any:
     return given.run(query=query.value, attn_mask=mask.transpose(-1, -2))
 
 
-VALUES = forms(
-    {
-        "sum sum.dim_IntList nansum any any.dim any.dims count_nonzero count_nonzero.dim_IntList": Given.run,
-        "prod prod.dim_int all all.dim all.dims": _product,
-        "mean mean.dim": _mean,
-        "logsumexp": _logsumexp,
-        "linalg_vector_norm norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dim_dtype": _norm,
-        "var var.dim var.correction": _variance,
-        "std std.dim std.correction": lambda given: _variance(given).sqrt(),
-        "amax amin max min max.dim min.dim": _chosen,
-        "argmax argmin": _placed,
-        "softmax.int log_softmax.int _softmax _log_softmax": _soft,
-        "_softmax_backward_data _log_softmax_backward_data": _soft_gradient,
-        "cat": _cat,
-        "sort sort.stable": _sort,
-        "argsort argsort.stable": lambda given: _sort(given)[1],
-        "topk": _topk,
-        "mm matmul": _matrices,
-        "scaled_dot_product_attention": _attention,
-    }
-)
+VALUES: Forms = {
+    **dict.fromkeys(("sum", "count"), Given.run),
+    "product": lambda given: given.run(self=filled(given.tensor("self"), 1)),  # the neutral element
+    "mean": _mean,
+    "logsumexp": _logsumexp,
+    "norm": _norm,
+    "variance": _variance,
+    "deviation": lambda given: _variance(given).sqrt(),
+    "extreme": _chosen,
+    "place": _placed,
+    "softmax": _soft,
+    "softmax gradient": _soft_gradient,
+    "cat": _cat,
+    "sort": _sort,
+    "argsort": lambda given: _sort(given)[1],
+    "topk": _topk,
+    **dict.fromkeys(("mm", "matmul"), _matrices),
+    "attention": _attention,
+}

@@ -76,6 +76,10 @@ class Given:
         return self.operator(**masked, **changed)
 
 
+Forms = Mapping[str, Callable[[Given], Any]]
+"""The form of each kind of operators (ops/table.py)."""
+
+
 def rows_of(operand: Operand, dim: int) -> Tensor:
     """Return a mask of the valid rows along a dim."""
     places = torch.arange(operand.value.shape[dim], device=operand.value.device)
@@ -141,13 +145,3 @@ def positions(condition: Tensor, limit: int) -> Tensor:
     """Return the indices of true elements, one row each, padded with zeros to `limit` rows."""
     found: Tensor = torch.nonzero_static(condition, size=limit, fill_value=0)
     return found
-
-
-def forms(table: Mapping[str, Callable[[Given], Any]]) -> dict[str, Callable[[Given], Any]]:
-    """Return the form of each operator that a table lists; one without the name of an overload is the default.
-
-    >>> list(forms({"sum sum.dim_IntList": lambda given: given.run()}))
-    ['sum.default', 'sum.dim_IntList']
-    """
-    every = ((name, form) for names, form in table.items() for name in names.split())
-    return {name if "." in name else f"{name}.default": form for name, form in every}

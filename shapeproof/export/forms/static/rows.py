@@ -15,8 +15,9 @@ import torch
 
 from shapeproof.constraints.terms import ONE, Term, constant, symbol
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, product
-from shapeproof.export.ops.row_by_row import PLACED, SIZED, VIEWS, Varying, rises, row_by_row, tensors
+from shapeproof.export.ops.row_by_row import PLACED, Varying, rises, row_by_row, tensors
 from shapeproof.export.ops.schemas import Operands
+from shapeproof.export.ops.table import kind_of
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 
@@ -106,7 +107,7 @@ class Rows:
             return False
         if not any(each in self._inner for each in node.all_input_nodes) and row_by_row(call, self.varying):
             return True
-        return self._regrouped(node, call) if _packet(node) in VIEWS else self._renamed(node, call)
+        return self._regrouped(node, call) if kind_of(node.target) == "regrouped" else self._renamed(node, call)
 
     def _is_declared(self, node: torch.fx.Node) -> bool:
         """True if a number is computed from the inputs' sizes only."""
@@ -144,7 +145,7 @@ class Rows:
 
     def _renamed(self, node: torch.fx.Node, call: Call) -> bool:
         """Analyse an operator that keeps its operands' dims: dims of one size share one symbol, in the result, too."""
-        if _packet(node) in SIZED | PLACED or isinstance(node.meta["val"], tuple | list):
+        if kind_of(node.target) in PLACED or isinstance(node.meta["val"], tuple | list):
             return False
         names: dict[Term, set[Term]] = {}
         for operand in node.all_input_nodes:
@@ -186,11 +187,6 @@ def _groups(parts: list[Term], sizes: Iterable[Term]) -> list[list[Term]] | None
                 left.insert(0, rest)
         found.append(group)
     return found if not left else None
-
-
-def _packet(node: torch.fx.Node) -> str:
-    name = str(node.target).split(".")
-    return name[1] if len(name) > 1 else ""
 
 
 def _is_number(node: torch.fx.Node) -> bool:

@@ -20,18 +20,16 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, modulo
-from shapeproof.export.ops.layouts import Size, Sizes, lies_row_by_row
-from shapeproof.export.ops.shapes.dtypes import KNOWN, WHOLE, DtypeRule, Named, is_real
+from shapeproof.export.ops.shapes.layouts import Size, Sizes, lies_row_by_row
+from shapeproof.export.ops.shapes.samples import KNOWN, WHOLE, DtypeRule, Named, dims_of, is_real, of_floats
 
 Shape = tuple[Size, ...]
 
 
-_MATRIX = _PLANE = 2
+_PLANE = 2
 _LARGEST_FACTOR = 2**10
 """Eager multiplies as doubles: far below 2**53, products are exact."""
 Rule = Callable[[Named, Sizes], Shape | None]
-Order = Callable[[Named], list[int | None]]
-"""The operand's dimension for each dimension of a view; None for a dimension of size 1 that is put in."""
 Strides = tuple[Size, ...]
 Result = tuple[Shape, torch.dtype, Strides | None]
 """Sizes, dtype and strides; no strides for a tensor that lies row by row."""
@@ -52,24 +50,25 @@ class ShapeFunction:
     """The known properties of an operator's result.
 
     Attributes:
-        shape: its sizes.
-        dtype: its dtype, from the arguments and from the dtype that all float operands share, if any.
+        shape: its sizes; without a rule, each of them is 1 or a size of the one operand, as in a sample.
+        dtype: its dtype; without a rule, the one that all operands share, which are floats.
         layout: the operands that must be contiguous.
     """
 
-    shape: Rule
-    dtype: DtypeRule = lambda _, floats: floats
+    shape: Rule | None = None
+    dtype: DtypeRule = of_floats
     layout: Layout = Layout.ALL
 
 
-def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
+def result_like(
+    func: Any, rule: ShapeFunction, named: Named, operands: Sequence[torch.Tensor], sizes: Sizes
+) -> Result | None:
     """Return the sizes, the dtype and the strides of a call's result; None where torch must run the call.
 
     >>> from shapeproof.constraints.terms import constant
-    >>> from shapeproof.export.ops.shapes.dtypes import of_floats
     >>> named = {"input": torch.ones(2, 3), "weight": torch.ones(5, 3), "bias": None}
-    >>> rule = ShapeFunction(linear, of_floats("input", "weight"))
-    >>> result_like(rule, named, (named["input"], named["weight"]), Sizes(constant, lambda _: False))
+    >>> func, operands = torch.ops.aten.linear.default, (named["input"], named["weight"])
+    >>> result_like(func, ShapeFunction(linear), named, operands, Sizes(constant, lambda _: False))
     ((2, 5), torch.float32, None)
     """
     if (not operands) is not (rule.layout is Layout.MADE) or not _plain(operands):
@@ -80,11 +79,16 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     floats = {each.dtype for each in operands if each.is_floating_point()}
     if len(floats) > 1 or not floats <= KNOWN:
         return None
-    dtype = rule.dtype(named, next(iter(floats), None))
-    shape = None if dtype is None else rule.shape(named, sizes)
+    dtype = rule.dtype(func, named, operands)
+    shape = None if dtype is None else rule.shape(named, sizes) if rule.shape else _sampled(func, named, operands)
     if dtype is None or shape is None:
         return None
     return shape, dtype, _with_channels_last(shape) if last else None
+
+
+def _sampled(func: Any, named: Named, operands: Sequence[torch.Tensor]) -> Shape | None:
+    found = dims_of(func, named)
+    return None if found is None else tuple(1 if at is None else operands[0].shape[at] for at in found)
 
 
 def has_channels_last(image: torch.Tensor, sizes: Sizes) -> bool:
@@ -118,58 +122,54 @@ def _plain(operands: Sequence[torch.Tensor]) -> bool:
     return real and as_is and all(each.device.type == "cpu" for each in operands)
 
 
-# ---------------------------------------------------------------------- dimensions that a view moves
-
-
-def unsqueezed(named: Named) -> list[int | None]:
-    """`unsqueeze`: a dimension of size 1 is put in."""
-    rank = named["self"].dim()
-    order: list[int | None] = list(range(rank))
-    order.insert(named["dim"] % (rank + 1), None)
-    return order
-
-
-def transposed(named: Named) -> list[int | None]:
-    """`transpose`: two dimensions change places."""
-    order: list[int | None] = list(range(named["self"].dim()))
-    if order:
-        a, b = named["dim0"], named["dim1"]
-        order[a], order[b] = order[b], order[a]
-    return order
-
-
-def permuted(named: Named) -> list[int | None]:
-    """`permute`: the order that is asked for."""
-    return [dim % named["self"].dim() for dim in named["dims"]]
-
-
 # ---------------------------------------------------------------------- sizes
 
 
-def linear(named: Named, sizes: Sizes) -> Shape | None:
-    """`linear`: `(*, k)` and `(m, k)` give `(*, m)`."""
-    x, weight = named["input"], named["weight"]
-    if x.dim() < _MATRIX or weight.dim() != _MATRIX or not sizes.equal(x.shape[-1], weight.shape[1]):
-        return None
-    return (*x.shape[:-1], weight.shape[0]) if sizes.fits(named["bias"], weight.shape[:1]) else None
+def of_dims(signature: str, nonempty: str = "") -> Rule:
+    """Return the rule of an operator whose operands have these dims, each by a letter that stands for one size.
+
+    `*` stands for any dims, and a capital for as many as where it comes first. An operand may be left out.
+
+    >>> from shapeproof.constraints.terms import constant
+    >>> sizes = Sizes(constant, lambda _: False)
+    >>> of_dims("self=mk mat2=kn -> mn")({"self": torch.ones(2, 3), "mat2": torch.ones(3, 4)}, sizes)
+    (2, 4)
+    """
+    given, _, kept = signature.partition(" -> ")
+    operands = [each.split("=") for each in given.split()]
+
+    def rule(named: Named, sizes: Sizes) -> Shape | None:
+        found: dict[str, Shape] = {}
+        there: list[tuple[Any, str]] = [(named[name], letters) for name, letters in operands if named[name] is not None]
+        if not all(_bind(found, letters, tuple(getattr(each, "shape", each)), sizes) for each, letters in there):
+            return None
+        plain = all(type(named.get(name, 1)) in {int, float} for name in ("alpha", "beta"))
+        full = all(sizes.at_least(size, 1) for letter in nonempty for size in found[letter])
+        return tuple(size for letter in kept for size in found[letter]) if plain and full else None
+
+    return rule
 
 
-def product(named: Named, sizes: Sizes) -> Shape | None:
-    """`mm`, `addmm`: `(m, k)` and `(k, n)` give `(m, n)`."""
-    a, b = (named[name] for name in (("mat1", "mat2") if "mat1" in named else ("self", "mat2")))
-    if a.dim() != _MATRIX or b.dim() != _MATRIX or not sizes.equal(a.shape[1], b.shape[0]):
-        return None
-    plain = all(type(named.get(name, 1)) in {int, float} for name in ("alpha", "beta"))
-    added = named["self"] if "mat1" in named else None
-    return (a.shape[0], b.shape[1]) if plain and sizes.fits(added, b.shape[1:]) else None
+def _bind(found: dict[str, Shape], letters: str, shape: Shape, sizes: Sizes) -> bool:
+    """Give each letter its sizes; false unless they are known to be those that it has."""
+    widths = {each: len(found[each]) if each in found else int(each.islower()) for each in letters}
+    spare = len(shape) - sum(widths.values())
+    widths |= {each: spare for each in letters if each not in found and not each.islower()}
+    if spare < 0 or sum(widths.values()) != len(shape):
+        return False
+    for letter, width in widths.items():
+        part, shape = shape[:width], shape[width:]
+        if not sizes.alike(found.setdefault(letter, part), part) or (letter.isupper() and not part):
+            return False
+    return True
 
 
-def layer_norm(named: Named, sizes: Sizes) -> Shape | None:
-    """`layer_norm`: the operand's shape; its last sizes are normalized."""
-    x, normed = named["input"], named["normalized_shape"]
-    known = 0 < len(normed) <= x.dim() and sizes.alike(x.shape[x.dim() - len(normed) :], normed)
-    fit = known and sizes.fits(named["weight"], normed) and sizes.fits(named["bias"], normed)
-    return tuple(x.shape) if fit else None
+linear = of_dims("input=*k weight=mk bias=m -> *m")
+mm = of_dims("self=mk mat2=kn -> mn")
+addmm = of_dims("self=n mat1=mk mat2=kn -> mn")
+layer_norm = of_dims("normalized_shape=N input=*N weight=N bias=N -> *N")
+embedding = of_dims("weight=vd indices=* -> *d", nonempty="d")
+_by_channel = of_dims("input=nc* weight=c bias=c running_mean=c running_var=c -> nc*", nonempty="c")
 
 
 def group_norm(named: Named, sizes: Sizes) -> Shape | None:
@@ -179,21 +179,13 @@ def group_norm(named: Named, sizes: Sizes) -> Shape | None:
         return None
     if not sizes.known(f.eq(modulo(sizes.read(x.shape[1]), groups), 0)):
         return None
-    return _by_channel(named, sizes, ("weight", "bias"))
+    return _by_channel({"running_mean": None, "running_var": None, **named}, sizes)
 
 
 def batch_norm(named: Named, sizes: Sizes) -> Shape | None:
     """`batch_norm` by running statistics: the operand's shape."""
     running = named["running_mean"] is not None and named["running_var"] is not None
-    if named["training"] or not running or named["input"].dim() < 2:
-        return None
-    return _by_channel(named, sizes, ("weight", "bias", "running_mean", "running_var"))
-
-
-def _by_channel(named: Named, sizes: Sizes, parameters: Sequence[str]) -> Shape | None:
-    x = named["input"]
-    fit = sizes.at_least(x.shape[1], 1) and all(sizes.fits(named[name], x.shape[1:2]) for name in parameters)
-    return tuple(x.shape) if fit else None
+    return _by_channel(named, sizes) if running and not named["training"] else None
 
 
 def convolution(named: Named, sizes: Sizes) -> Shape | None:
@@ -304,13 +296,6 @@ def cat(named: Named, sizes: Sizes) -> Shape | None:
     return (*first[:at], sum(each.shape[at] for each in tensors), *first[at + 1 :])
 
 
-def embedding(named: Named, sizes: Sizes) -> Shape | None:
-    """`embedding`: one row of the weight for each index."""
-    weight, indices = named["weight"], named["indices"]
-    fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in WHOLE
-    return (*indices.shape, weight.shape[1]) if fits and sizes.at_least(weight.shape[1], 1) else None
-
-
 def indexed(named: Named, sizes: Sizes) -> Shape | None:
     """`index` of the first dims by integers: their sizes, broadcast, and the sizes of the other dims."""
     x, indices = named["self"], list(named["indices"])
@@ -341,14 +326,6 @@ def gathered(named: Named, sizes: Sizes) -> Shape | None:
     return tuple(index.shape) if fit and sizes.at_least(x.shape[at], 1) else None
 
 
-def rolled(named: Named, _: Sizes) -> Shape | None:
-    """`roll` by numbers along dims: the operand's shape."""
-    x, shifts, dims = named["self"], named["shifts"], named["dims"]
-    plain = all(type(each) is int for each in (*shifts, *dims))
-    along = 0 < len(dims) == len(shifts) and all(-x.dim() <= dim < x.dim() for dim in dims)
-    return tuple(x.shape) if plain and along else None
-
-
 def counted(named: Named, sizes: Sizes) -> Shape | None:
     """`arange` of integers: the numbers from the start up to the end."""
     start, end, step = named.get("start", 0), named["end"], named.get("step", 1)
@@ -363,22 +340,16 @@ def asked(named: Named, sizes: Sizes) -> Shape | None:
     return _asked_for(named["size"], sizes, 0)
 
 
-def chosen(named: Named, sizes: Sizes) -> Shape | None:
-    """`where`: the shapes of the condition and of both sides, broadcast."""
-    given = [named[name] for name in ("condition", "self", "other")]
-    tensors = [each for each in given if isinstance(each, torch.Tensor)]
-    plain = all(isinstance(each, torch.Tensor) or is_real(each) for each in given)
-    return _broadcast(sizes, *(tuple(each.shape) for each in tensors)) if plain else None
+def broadcast(*names: str) -> Rule:
+    """Return the rule of operators of tensors and numbers: sizes are equal, or one of them is the constant 1."""
 
+    def rule(named: Named, sizes: Sizes) -> Shape | None:
+        given = [named[name] for name in names]
+        shapes = [tuple(each.shape) for each in given if isinstance(each, torch.Tensor)]
+        plain = all(isinstance(each, torch.Tensor) or is_real(each) for each in given)
+        return _broadcast(sizes, *shapes) if plain else None
 
-def broadcast(named: Named, sizes: Sizes) -> Shape | None:
-    """Elementwise with a number or a tensor: sizes are equal, or one of them is the constant 1."""
-    x, other = named["self"], named["other"]
-    if not (isinstance(x, torch.Tensor) and type(named.get("alpha", 1)) in {int, float}):
-        return None
-    if not isinstance(other, torch.Tensor):
-        return tuple(x.shape) if is_real(other) else None
-    return _broadcast(sizes, tuple(x.shape), tuple(other.shape))
+    return rule
 
 
 def _broadcast(sizes: Sizes, *shapes: Shape) -> Shape | None:
@@ -393,15 +364,15 @@ def _broadcast(sizes: Sizes, *shapes: Shape) -> Shape | None:
     return tuple(found)
 
 
-def normalized(named: Named, _: Sizes) -> Shape | None:
-    """`softmax`, `log_softmax`: the operand's shape."""
-    x, dim = named["self"], named["dim"]
-    return tuple(x.shape) if -x.dim() <= dim < x.dim() and named["dtype"] is None else None
+def like(named: Named, _: Sizes) -> Shape | None:
+    """Return the operand's shape."""
+    return tuple(named["self"].shape)
 
 
-def like(name: str) -> Rule:
-    """Return a rule: the shape of an operand."""
-    return lambda named, _: tuple(named[name].shape)
+def dropped(named: Named, _: Sizes) -> Shape | None:
+    """A dropout that drops nothing: the operand's shape; a probability that torch rejects is left to torch."""
+    plain = type(named["p"]) in {int, float} and 0 <= named["p"] <= 1 and named["train"] is False
+    return tuple(named["input"].shape) if plain else None
 
 
 def gradient_of_elements(named: Named, sizes: Sizes) -> Shape | None:
@@ -412,25 +383,3 @@ def gradient_of_elements(named: Named, sizes: Sizes) -> Shape | None:
     x, *others = (tuple(named[name].shape) for name in ("self", "target", "grad_output"))
     found = _broadcast(sizes, x, *others)
     return x if found is not None and len(found) == len(x) and all(map(sizes.equal, found, x)) else None
-
-
-def reduced(named: Named, _: Sizes) -> Shape | None:
-    """`sum`, `mean` along dims: the other sizes, and 1 for each dim that is kept."""
-    x, dims = named["self"], named["dim"]
-    given = bool(dims) and all(-x.dim() <= dim < x.dim() for dim in dims)
-    gone = {dim % x.dim() for dim in dims} if given else set()
-    if not gone or len(gone) != len(dims) or named["dtype"] is not None:
-        return None
-    one = (1,) if named["keepdim"] else ()
-    return tuple(size for at, of in enumerate(x.shape) for size in (one if at in gone else (of,)))
-
-
-def power(named: Named, _: Sizes) -> Shape | None:
-    """`pow` with a number: the operand's shape."""
-    return tuple(named["self"].shape) if type(named["exponent"]) in {int, float} else None
-
-
-def vector_norm(named: Named, sizes: Sizes) -> Shape | None:
-    """Return the shape of a norm whose order gives a value for an empty operand, too."""
-    order = named["ord"]
-    return reduced(named, sizes) if is_real(order) and 0 < order < math.inf else None

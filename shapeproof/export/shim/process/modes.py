@@ -12,12 +12,20 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 _SEED = 7_046_029_254_386_353_131
 """The seed of a trace's first random operator; no model is thought to set it, nor one of those after it."""
 without_fake_mode = unset_fake_temporarily
 """A block in which no fake mode of the user's is active; it would make every tensor fake, those of an export, too."""
+
+
+@contextlib.contextmanager
+def eagerly() -> Iterator[None]:
+    """Inside this block, operators of plain tensors run as outside of any mode: nothing is traced."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        yield
+
 
 _OURS = ("torch.", "shapeproof.")
 """The packages whose dispatch modes trace; others are the model's."""

@@ -23,7 +23,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import product
-from shapeproof.export.ops.layouts import Size
+from shapeproof.export.ops.shapes.layouts import Size
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.callers import read_beside_torch, read_by_the_model
 from shapeproof.export.shim.numbers.symbols import PLAIN, data_symbols

@@ -29,9 +29,10 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.ops import recurrent, schemas
-from shapeproof.export.ops.layouts import keeps_layout, sharing
-from shapeproof.export.ops.table import is_elementwise_in_place, known_of
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.shapes import recurrent
+from shapeproof.export.ops.shapes.layouts import keeps_layout, sharing
+from shapeproof.export.ops.table import is_unary, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.each_call import unrecorded
 from shapeproof.export.shim.process.modes import Switches, casts, modes
@@ -253,7 +254,7 @@ def _refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
 
 def _is_its_operand(env: ProofShapeEnv, func: Any, args: Any, kwargs: Any) -> bool:
     """True if an operator only changes the elements of its one operand, and eager raises nothing about sizes."""
-    if not is_elementwise_in_place(func):
+    if not is_unary(func) or not schemas.only_writes(func):
         return False
     operands = tensors_in((args, kwargs))
     return all(map(is_bare, operands)) and keeps_layout(operands, env.read)

@@ -31,9 +31,10 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, ZERO, Term, bare, floor_div
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.layouts import Size, Sizes, dims, keeps_layout, lie_row_by_row, lies_row_by_row
-from shapeproof.export.ops.shapes.shape_functions import Order, result_like
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.shapes.layouts import Size, Sizes, dims, keeps_layout, lie_row_by_row, lies_row_by_row
+from shapeproof.export.ops.shapes.samples import Dims, dims_of
+from shapeproof.export.ops.shapes.shape_functions import result_like
+from shapeproof.export.ops.table import is_unary, known_of
 from shapeproof.export.shim.process.each_call import unrecorded
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
@@ -142,13 +143,13 @@ class Repeats:
             self._env.trial.memo[key] = shared
             return shared
         tracked = torch.is_grad_enabled() and any(each.requires_grad for each in operands)
-        if known.elementwise and keeps_layout(operands, self._env.read):
+        if is_unary(func) and not schemas.is_mutable(func) and keeps_layout(operands, self._env.read):
             (x,) = operands
             return Like(tuple(x.shape), x.stride(), x.dtype, x.device, tracked)
         if known.shape is None:
             return None
         with unrecorded():
-            found = result_like(known.shape, schemas.by_name(func, *arguments), operands, self._sizes)
+            found = result_like(func, known.shape, schemas.by_name(func, *arguments), operands, self._sizes)
         if found is None:
             return None
         sizes, dtype, strides = found
@@ -225,19 +226,19 @@ def plain_view(func: Any, arguments: tuple[Any, Any], sizes: Sizes, write: Calla
     >>> plain_view(torch.ops.aten.select.int, ((torch.ones(2, 3), 0, 1), {}), sizes, lambda size: size.constant_value)
     Laid(sizes=[3], strides=[1], offset=3, exact=True)
     """
-    order, asked = known_of(func).order, known_of(func).as_asked
-    if order is not None:
-        return _moved(schemas.by_name(func, *arguments), order)
+    asked = known_of(func).as_asked
+    if known_of(func).order:
+        call = schemas.by_name(func, *arguments)
+        found = dims_of(func, call)
+        return None if found is None else _moved(call["self"], found)
     if asked is not None:
         call = schemas.by_name(func, *arguments)
         return _reshaped(call["self"], call[asked], sizes, write)
     return _VIEWS[func](schemas.by_name(func, *arguments), sizes) if func in _VIEWS else None
 
 
-def _moved(call: Mapping[str, Any], order: Order) -> Laid:
-    x = call["self"]
+def _moved(x: torch.Tensor, found: Dims) -> Laid:
     shape, strides, offset = x.shape, x.stride(), x.storage_offset()
-    found = order(call)
     after = [*found[1:], None][: len(found)]  # a dimension that is put in has the stride of a step over the next one
     stepping = [
         strides[at] if at is not None else 1 if next_ is None else shape[next_] * strides[next_]

@@ -40,7 +40,7 @@ from shapeproof.constraints.meaning.evaluate import defined
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import RUNS
-from shapeproof.export.ops.layouts import Sizes, same_layout, same_shape, sharing
+from shapeproof.export.ops.shapes.layouts import Sizes, same_layout, same_shape, sharing
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import find

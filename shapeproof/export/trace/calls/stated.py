@@ -21,9 +21,8 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Span
-from shapeproof.export.ops.schemas import Operands
+from shapeproof.export.ops.schemas import Operands, contents, promises
 from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
-from shapeproof.export.ops.table import contents, promises
 from shapeproof.export.shim.trees import tensors_in
 from shapeproof.export.trace.known.value_numbering import Contents
 

@@ -1,7 +1,7 @@
 """The operators that may fail because of their operands' data, although sizes and dtypes are valid.
 
-The lists name the operators that never fail; any other may fail (`index_select`, `linalg.cholesky`, a user's own
-operator). If a handler in the model would catch such a failure, a program cannot continue as the model does.
+Operators of most families never fail (ops/table.py); any other may fail (`index_select`, `linalg.cholesky`, a user's
+own operator). If a handler in the model would catch such a failure, a program cannot continue as the model does.
 
 Also hold the failures of a program: no dead code elimination removes an operator that may fail.
 
@@ -27,7 +27,7 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import family_of, kind_of, known_of, may_fail_on_data
 from shapeproof.export.shim.callers import raised_by_check
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.numbers.sym_nodes import RAISED_BY_PYTHON
@@ -52,33 +52,8 @@ COMPLEX = "a power of a negative number is complex: check ahead of it that the b
 _FOR_ITS_DATA = {torch.Tensor.numpy, torch.Tensor.data_ptr, torch.Tensor.__array__, torch.Tensor.tolist}
 """Methods that raise on a tensor without elements."""
 
-_DIVIDING = {"div", "divide", "fmod", "remainder", "floor_divide"}
-"""Operators that divide: integer division raises where the divisor is 0."""
-
-_OF_SOMETHING = {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin"}
-"""Reductions that raise on an empty operand; not all of their fake kernels check for one."""
-
-_NEVER_FAILING = """
-    _assert_tensor_metadata _local_scalar_dense _log_softmax _native_batch_norm_legit
-    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _scaled_dot_product_flash_attention_for_cpu
-    _softmax _to_copy _unsafe_view absolute absolute_ adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d addbmm
-    addmm addmv addr arange argsort avg_pool1d avg_pool2d avg_pool3d baddbmm batch_norm bilinear bmm broadcast_tensors
-    bucketize cat channel_shuffle column_stack complex concat concatenate constant_pad_nd conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d convolution copy copy_ cosine_similarity cross cummax cummin
-    cumprod cumsum diag diag_embed dot dstack einsum empty empty_like empty_permuted eq_ eye fill fill_ fix fix_ flip
-    full full_like ge_ gelu_ glu greater greater_equal group_norm gt_ hardswish hardswish_ hstack huber_loss
-    instance_norm isclose isin item kron l1_loss layer_norm le_ less less_equal lift_fresh_copy linear linspace
-    log_sigmoid log_softmax logcumsumexp lt_ masked_fill masked_fill_ masked_select matmul max_pool1d max_pool2d
-    max_pool2d_with_indices max_pool3d meshgrid mm mse_loss msort multiply multiply_ mv native_batch_norm
-    native_group_norm native_layer_norm ne_ negative negative_ new_empty new_empty_strided new_full new_ones new_zeros
-    nonzero not_equal ones ones_like outer pad pixel_shuffle pixel_unshuffle prelu rand rand_like randn randn_like
-    repeat rms_norm roll rot90 scalar_tensor scaled_dot_product_attention searchsorted smooth_l1_loss softmax softmin
-    sort split stack subtract subtract_ tile trace tril triu unsafe_chunk unsafe_split upsample_bicubic2d
-    upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d
-    vdot vstack zero zero_ zeros zeros_like
-"""
-_NEVER = frozenset(_NEVER_FAILING.split())
-"""Operators that never fail, by name, besides the elementwise operators, reductions and views (by torch's tags)."""
+_OF_SOMETHING = frozenset({"extreme", "extremes", "place"})
+"""Kinds of reductions that raise on an empty operand; not all of their fake kernels check for one."""
 
 
 def of_check(message: str | None, running: str | None, *, is_assert: Callable[[], bool]) -> Kinds:
@@ -105,10 +80,10 @@ def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data:
         return False
     if _divides(func):
         return _divides_whole_numbers(func, args, kwargs)
-    if _is_elementwise(func):
+    if family_of(func) == "pointwise":
         return False
     numbers = [each for each in leaves((args, kwargs)) if type(each) in PLAIN]
-    if any(map(of_data, numbers)) or (numbers and _name(func) == "select"):
+    if any(map(of_data, numbers)) or (numbers and kind_of(func) == "select"):
         return True  # `select`: the fake kernel does not check the index
     return not _never_fails(func)
 
@@ -131,14 +106,14 @@ def size_that_divides(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
 
 
 def _divides(func: Any) -> bool:
-    return _name(func).removesuffix("_") in _DIVIDING
+    return kind_of(func) == "rounded quotient"
 
 
 def _divides_whole_numbers(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if integers are divided with an integer result, by a divisor that may be 0."""
     named = schemas.by_name(func, args, kwargs)
     divisor = named.get("other")
-    if named.get("rounding_mode") is None and _name(func).startswith("div"):
+    if "rounding_mode" in named and named["rounding_mode"] is None:
         return False
     is_constant = isinstance(divisor, int | float) and divisor != 0
     return not is_constant and not any(map(_is_floating, (named.get("self"), divisor)))
@@ -151,20 +126,10 @@ def _is_floating(value: Any) -> bool:
 
 
 @functools.cache
-def _is_elementwise(func: Any) -> bool:
-    return torch.Tag.pointwise in func.tags and _name(func) not in _OF_SOMETHING
-
-
-@functools.cache
 def _never_fails(func: Any) -> bool:
-    name = _name(func)
-    if name in _OF_SOMETHING or known_of(func).reads_beyond:
+    if kind_of(func) in _OF_SOMETHING or known_of(func).reads_beyond:
         return False
-    return name in _NEVER or torch.Tag.reduction in func.tags or schemas.is_view_operator(func, pure=True)
-
-
-def _name(func: Any) -> str:
-    return str(func.overloadpacket.__name__)
+    return not may_fail_on_data(func) or schemas.is_view_operator(func, pure=True)
 
 
 _aten = torch.ops.aten

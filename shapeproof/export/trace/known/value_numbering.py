@@ -30,7 +30,7 @@ from torch.utils.weak import WeakIdKeyDictionary, WeakTensorKeyDictionary
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import ANYTHING, Running, Span, span
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.ops.value_ranges import INTEGRAL, of_dtype
 from shapeproof.export.shim.process.transforms import is_transformed
 from shapeproof.export.shim.storages import storage_objects, storages
@@ -196,9 +196,8 @@ def _whole(results: Sequence[Any]) -> bool:
 
 def _counts(func: Any, args: Sequence[Any], results: Sequence[Any]) -> bool:
     """True if an operator counts all nonzero elements of its operand, in an int64."""
-    known = known_of(func)
-    of_bools = known.counts_true and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.bool
-    return (of_bools or known.counts_nonzero) and results[0].dim() == 0 and results[0].dtype == torch.int64
+    of_bools = kind_of(func) == "sum" and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.bool
+    return (of_bools or kind_of(func) == "count") and results[0].dim() == 0 and results[0].dtype == torch.int64
 
 
 class Contents:

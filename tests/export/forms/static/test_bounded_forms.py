@@ -14,6 +14,7 @@ from shapeproof.export.forms.static.masked_losses import LOSSES
 from shapeproof.export.forms.static.masked_values import VALUES
 from shapeproof.export.forms.static.masking import Given, Operand
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import kind_of
 from shapeproof.export.shim.trees import leaves
 from tests.agreement import RAISES, outcome
 from tests.thoroughness import examples
@@ -71,7 +72,7 @@ def at_bounds(draw, operator, args, kwargs, varying):
     named = schemas.by_name(operator, args, kwargs)
     operands = {key: padded(draw, each, varying.get(key, ())) if isinstance(each, torch.Tensor) else each
                 for key, each in named.items()}  # fmt: skip
-    form = {**VALUES, **LOSSES}[str(operator).removeprefix("aten.")]
+    form = {**VALUES, **LOSSES}[kind_of(operator)]
     found = outcome(lambda: form(Given(operator, operands, [], lambda *_: None)), ())
     return wanted if wanted is RAISES else leaves(wanted[0]), found if found is RAISES else leaves(found[0])
 

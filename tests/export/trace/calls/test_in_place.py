@@ -10,14 +10,15 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.ops.table import is_elementwise_in_place
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import is_unary
 from shapeproof.export.verify import verified
 from tests.agreement import agree
 
 IN_PLACE = sorted(
     name
     for name in dir(torch.ops.aten)
-    if is_elementwise_in_place(getattr(getattr(torch.ops.aten, name), "default", None))
+    if is_unary(func := getattr(getattr(torch.ops.aten, name), "default", None)) and schemas.only_writes(func)
 )
 
 

@@ -16,7 +16,7 @@ from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import ONE, ZERO, symbol
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.ops.layouts import Sizes, same_layout
+from shapeproof.export.ops.shapes.layouts import Sizes, same_layout
 from shapeproof.export.verify import verified
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied

@@ -14,7 +14,7 @@ from torch.export import Dim
 from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.ops.layouts import Sizes
+from shapeproof.export.ops.shapes.layouts import Sizes
 from shapeproof.export.trace.calls.repeats import Repeats, gives_its_operand, plain_view
 from shapeproof.export.verify import verified
 from tests.agreement import agree

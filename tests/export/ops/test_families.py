@@ -1,0 +1,143 @@
+"""What is said of a family of operators holds for each operator in it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shapeproof.constraints.terms import constant, symbol
+from shapeproof.export.ops.call import ANYTHING, Shape
+from shapeproof.export.ops.row_by_row import Varying, pointwise, row_by_row
+from shapeproof.export.ops.schemas import Operands
+from shapeproof.export.ops.shapes.samples import dims_of, of_eager
+from shapeproof.export.ops.table import KINDS, family_of, kind_of
+from tests.export.trace.checks.test_failures import calls, overloads
+from tests.thoroughness import examples
+
+ATEN = torch.ops.aten
+N = symbol("n")
+SMALL, LARGE = 2, 4
+"""The size of a dim that varies: of the rows that matter, and with other rows behind them."""
+
+
+def test_every_name_is_an_operator_of_torch():
+    assert [name for name in KINDS if not hasattr(ATEN, name.partition(".")[0])] == []
+    assert all(hasattr(getattr(ATEN, packet), overload) for packet, overload in dotted())
+
+
+def dotted():
+    return [name.split(".") for name in KINDS if "." in name]
+
+
+@pytest.mark.thorough
+def test_other_rows_reach_no_element_of_a_pointwise_operator_and_make_it_fail_nowhere():
+    checked = set()
+    for operator in overloads():
+        if family_of(operator) != "pointwise" or kind_of(operator) == "dropout":
+            continue
+        for tame, wild in calls(operator):
+            both = [
+                torch.cat(pair) if isinstance(pair[0], torch.Tensor) else pair[0]
+                for pair in zip(tame, wild, strict=True)
+            ]
+            shapes = {each.name: value for each, value in zip(operator._schema.arguments, both, strict=False)}
+            if not held_apart(operator, shapes):
+                continue
+            wanted, found = result(operator, tame), result(operator, both)
+            if wanted is not None:
+                assert found is not None, operator
+                assert torch.allclose(found[: len(wanted)], wanted, equal_nan=True), operator
+                checked.add(str(operator))
+    assert len(checked) > 150
+
+
+def held_apart(operator, named):
+    """Whether a rule says so of a call whose first dim varies."""
+    sizes = {
+        name: (N, *map(constant, value.shape[1:])) for name, value in named.items() if isinstance(value, torch.Tensor)
+    }
+    shapes = {name: Shape(size, str(named[name].dtype)) for name, size in sizes.items()}
+    made = Shape(next(iter(sizes.values())), next(iter(shapes.values())).dtype)
+    call = Operands(constant, lambda _: ANYTHING).call(operator, (), dict.fromkeys(named), ())
+    return pointwise(type(call)(call.name, shapes, (made,)), Varying(N.symbols))
+
+
+def result(operator, args):
+    try:
+        found = operator(*[each.clone() if isinstance(each, torch.Tensor) else each for each in args])
+    except (RuntimeError, NotImplementedError):
+        return None
+    return found.double() if isinstance(found, torch.Tensor) and not found.is_complex() else None
+
+
+PRODUCTS = {
+    ATEN.linear.default: ("input=abk weight=mk bias=m", "abm"),
+    ATEN.mm.default: ("self=mk mat2=kn", "mn"),
+    ATEN.bmm.default: ("self=bmk mat2=bkn", "bmn"),
+    ATEN.mv.default: ("self=mk vec=k", "m"),
+    ATEN.addmm.default: ("self=mn mat1=mk mat2=kn", "mn"),
+    ATEN.baddbmm.default: ("self=bmn batch1=bmk batch2=bkn", "bmn"),
+    ATEN.matmul.default: ("self=abmk other=bkn", "abmn"),
+    ATEN.scaled_dot_product_attention.default: ("query=bhle key=bhse value=bhsv attn_mask=ls", "bhlv"),
+}
+
+
+@pytest.mark.parametrize("operator", PRODUCTS, ids=str)
+@settings(max_examples=examples(40), deadline=None)
+@given(data=st.data())
+def test_other_rows_reach_no_row_of_a_product_that_is_said_to_keep_them_apart(operator, data):
+    operands, kept = (part for part in PRODUCTS[operator])
+    letters = sorted({letter for each in operands.split() for letter in each.partition("=")[2]})
+    varying = data.draw(st.sampled_from(letters))
+    sizes = {letter: data.draw(st.sampled_from((1, 3))) for letter in letters}
+    given_ = dict(each.split("=") for each in operands.split())
+    shapes = {
+        name: Shape(tuple(N if letter == varying else constant(sizes[letter]) for letter in dims), "torch.float32")
+        for name, dims in given_.items()
+    }
+    made = Shape(tuple(N if letter == varying else constant(sizes[letter]) for letter in kept), "torch.float32")
+    call = Operands(constant, lambda _: ANYTHING).call(operator, (), shapes, ())
+    rest = {name: value for name, value in call.arguments.items() if name not in shapes}
+    apart = row_by_row(type(call)(str(operator), {**rest, **shapes}, (made,)), Varying(N.symbols))
+    assert varying in kept or not apart
+    if apart:
+        alone, padded = {}, {}
+        for name, dims in given_.items():
+            alone[name] = torch.randn([SMALL if letter == varying else sizes[letter] for letter in dims])
+            padded[name] = torch.full([LARGE if letter == varying else sizes[letter] for letter in dims], float("nan"))
+            padded[name][tuple(slice(SMALL) if letter == varying else slice(None) for letter in dims)] = alone[name]
+        first = tuple(slice(SMALL) if letter == varying else slice(None) for letter in kept)
+        assert torch.allclose(operator(**padded)[first], operator(**alone), rtol=1e-4, atol=1e-5)
+
+
+def test_rows_of_a_product_are_kept_apart():
+    """What is refused everywhere would be sound, too."""
+    for operator, (operands, kept) in PRODUCTS.items():
+        shapes = {}
+        for each in operands.split():
+            name, dims = each.split("=")
+            shapes[name] = Shape(tuple(N if letter == kept[0] else constant(3) for letter in dims), "torch.float32")
+        made = Shape((N, *itertools.repeat(constant(3), len(kept) - 1)), "torch.float32")
+        call = Operands(constant, lambda _: ANYTHING).call(operator, (), shapes, ())
+        rest = {name: value for name, value in call.arguments.items() if name not in shapes}
+        assert row_by_row(type(call)(str(operator), {**rest, **shapes}, (made,)), Varying(N.symbols)), operator
+
+
+def test_a_sample_is_run_outside_of_any_mode_and_answers_for_its_arguments_alone():
+    x = torch.ones(3, 4, dtype=torch.int32)
+    with torch._subclasses.FakeTensorMode(), torch.device("meta"):
+        assert of_eager(ATEN.mul.Tensor, {"self": x, "other": 2}) == torch.int32
+        assert of_eager(ATEN.mul.Tensor, {"self": x, "other": 2.0}) == torch.float32
+        assert of_eager(ATEN.mul.Tensor, {"self": x, "other": True}) == torch.int32
+        assert dims_of(ATEN.permute.default, {"self": x, "dims": [1, 0]}) == (1, 0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert of_eager(ATEN.mul.Tensor, {"self": x, "other": 2.0}) == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert of_eager(ATEN.sub.Tensor, {"self": x > 0, "other": x > 0}) is None
+    assert dims_of(ATEN.amax.default, {"self": x, "dim": [0]}) is None  # eager refuses an empty operand
