@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.recurrent import unrolled
+from shapeproof.export.ops.shapes.recurrent import unrolled
 
 _ATEN = torch.ops.aten
 _LSTM = _ATEN.lstm.input
