@@ -79,4 +79,4 @@ def test_a_sample_has_the_verdicts_that_are_kept(tmp_path):
 def test_loading_torchs_operators_leaves_the_profile_of_hypothesis_alone(tmp_path):
     """The fault: torch's own profile, of 10 examples, was that of every law that ran later in the process."""
     collection("operators", tmp_path)
-    assert examples(300) in {60, 300, 20_000}
+    assert examples(300) in {60, 150, 300, 20_000}
