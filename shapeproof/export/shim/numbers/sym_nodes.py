@@ -369,11 +369,21 @@ def _defined(torchs: Callable[..., SymNode], method: str, *nodes: SymNode) -> Sy
     with disable_proxy_modes_tracing():
         _demand(nodes[0], lambda: condition(*map(wrap_node, nodes)), message)
     with _demanded(nodes[0]):
-        if method == "int_floordiv" and merges(*map(_expression, nodes)):
-            nodes = nodes[0].mul(nodes[1]), nodes[1].mul(nodes[1])
         if method in _DIVISIONS and get_proxy_mode() is None:
-            return _remembered(torchs, method, *nodes)
+            return _divided(torchs, method, *nodes)
         return exact(torchs(*nodes))
+
+
+def _divided(torchs: Callable[..., SymNode], method: str, node: SymNode, divisor: SymNode) -> SymNode:
+    """Return a quotient or a remainder as Python computes it: `a // b` is `a*b // b**2`, and `a % b` `-(-a % -b)`.
+
+    Torch has some by a negative divisor wrong: quotients of quotients, and `a % b` with `a < b < 0`, for which it has `a`.
+    """
+    if method == "int_floordiv" and merges(node.expr, divisor.expr):
+        return _remembered(torchs, method, node.mul(divisor), divisor.mul(divisor))
+    if method == "mod" and divisor.expr.is_nonpositive:
+        return _remembered(torchs, method, node.neg(), divisor.neg()).neg()
+    return _remembered(torchs, method, node, divisor)
 
 
 def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, other: SymNode) -> SymNode:

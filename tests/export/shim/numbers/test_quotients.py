@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.export import Dim
-from torch.utils._sympy.functions import FloorDiv
+from torch.utils._sympy.functions import FloorDiv, PythonMod
 
 from shapeproof.export import check
 from shapeproof.export.shim.numbers.symbols import merges, quotient
@@ -35,6 +35,13 @@ def test_a_quotient_stays_equal_when_its_symbols_are_replaced(value, divisors, e
     assert written.xreplace({sympy.Symbol("a", integer=True): sympy.Integer(value), **values}) == wanted
 
 
+def test_torch_takes_a_smaller_number_for_its_remainder_by_a_negative_one():
+    """A canary: without it, a remainder by a negative number needs no other form."""
+    a = sympy.Symbol("a", integer=True)
+    assert PythonMod(sympy.Min(-2, a) - 9, -7).xreplace({a: sympy.Integer(0)}) == -11
+    assert -11 % -7 == -4
+
+
 def test_a_merged_quotient_is_equal_where_nothing_says_that_it_is_not():
     for value, one, other in itertools.product(range(-12, 13), DIVISORS, DIVISORS):
         inner = FloorDiv(sympy.Symbol("a", integer=True), sympy.Integer(one))
@@ -43,11 +50,12 @@ def test_a_merged_quotient_is_equal_where_nothing_says_that_it_is_not():
 
 
 class Divided(torch.nn.Module):
-    """The fault: both are `t // ((2*n - 5) * -n)` for torch, and one program had one number for the two."""
+    """The fault: the first two are `t // ((2*n - 5) * -n)` for torch, and the last two are their own remainders."""
 
     def forward(self, x, y):
         t, n = x.shape[0], y.shape[0]
-        return torch.full((1,), t // (-n) // (2 * n - 5)), torch.full((1,), t // (2 * n - 5) // (-n))
+        numbers = t // (-n) // (2 * n - 5), t // (2 * n - 5) // (-n), (min(-2, t) - 9) % -7, (-n - 9) % -n
+        return [torch.full((1,), each) for each in numbers]
 
 
 def test_two_orders_of_dividing_are_two_numbers():
