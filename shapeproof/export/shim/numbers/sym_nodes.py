@@ -377,7 +377,8 @@ def _defined(torchs: Callable[..., SymNode], method: str, *nodes: SymNode) -> Sy
 def _divided(torchs: Callable[..., SymNode], method: str, node: SymNode, divisor: SymNode) -> SymNode:
     """Return a quotient or a remainder as Python computes it: `a // b` is `a*b // b**2`, and `a % b` `-(-a % -b)`.
 
-    Torch has some by a negative divisor wrong: quotients of quotients, and `a % b` with `a < b < 0`, for which it has `a`.
+    Torch has two by a negative divisor wrong: a quotient of a quotient, and `a % b` with `a < b < 0`, which it calls
+    `a`.
     """
     if method == "int_floordiv" and merges(node.expr, divisor.expr):
         return _remembered(torchs, method, node.mul(divisor), divisor.mul(divisor))
