@@ -160,8 +160,8 @@ def onnx_session(model: str | bytes) -> tuple[list[str], Callable[[Mapping[str, 
     names = [each.name for each in session.get_inputs()]
 
     def run(given: Mapping[str, Any]) -> list[torch.Tensor]:
-        feed = {name: torch.as_tensor(given[name]).detach().numpy() for name in names}
-        return [torch.from_numpy(each) for each in session.run(None, feed)]
+        feed = {name: torch.as_tensor(given[name], device="cpu").detach().numpy() for name in names}
+        return [torch.as_tensor(each, device="cpu") for each in session.run(None, feed)]
 
     return names, run
 
