@@ -27,6 +27,7 @@ from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term
 from shapeproof.contract import Contract
 from shapeproof.contract import load as load_contract
+from shapeproof.contract.inputs import TensorInput, dtype_name
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs, declare
@@ -198,6 +199,10 @@ def _refuse_others(inputs: Inputs, contract: Contract) -> None:
     for mine, other in itertools.zip_longest(given, known):
         if mine is None or other is None or mine[0] != other[0] or (other[1] and mine[1] != other[1]):
             raise UsageError(f"the target declares {_shown(mine)}, but the contract of the file has {_shown(other)}")
+    for leaf, each in zip(inputs.leaves, contract.inputs, strict=True):
+        dtype = dtype_name(getattr(leaf.example, "dtype", None))
+        if isinstance(each, TensorInput) and dtype != each.dtype:
+            raise UsageError(f"the target declares {leaf.name}: {dtype}, but the contract of the file has {each.dtype}")
 
 
 def _shown(declared: tuple[str, Sequence[Term]] | None) -> str:
