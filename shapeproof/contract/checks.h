@@ -116,8 +116,9 @@ inline Int power(Int base, Int exponent) {
 inline Int shift_left(Int a, Int count) { return a * power(2, count); }
 
 inline Int shift_right(Int a, Int count) {
-    if (!count.is_defined || count.value < 0) return Int::undefined();
-    return floor_div(a, power(2, count.value < 62 ? count.value : 62));
+    if (!a.is_defined || !count.is_defined || count.value < 0) return Int::undefined();
+    if (count.value > 62) return a.value < 0 ? -1 : 0;  // 64 bits do not hold 2**63
+    return floor_div(a, power(2, count));
 }
 
 inline Int bitwise(Int a, Int b, std::int64_t value) { return a.is_defined && b.is_defined ? Int(value) : Int::undefined(); }

@@ -7,8 +7,12 @@ It is made and run in a folder beside, and moved.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import itertools
+import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,6 +27,7 @@ from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term
 from shapeproof.contract import Contract
 from shapeproof.contract import load as load_contract
+from shapeproof.contract.inputs import TensorInput, dtype_name
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs, declare
@@ -65,7 +70,8 @@ def ship(
     Raises:
         FileDiffers: the file does something else, or refuses sizes of the domain; its `verdict` says where. Nothing is
             written.
-        UsageError: the consumer cannot convert the program, or is not installed; or the program is not proved.
+        UsageError: the consumer cannot convert the program, or is not installed; the program is not proved; or the
+            model is no module.
 
     >>> import tempfile
     >>> from shapeproof.export import Dim, export
@@ -77,6 +83,8 @@ def ship(
     """
     target, path = target_of(to), Path(path)
     proved, contract = _proved(program)
+    if not isinstance(model, torch.nn.Module | None):
+        raise UsageError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     with _moved_from_a_folder(path) as made:
         with _told(f"{target.tool} cannot convert the program"), torch.no_grad(), _nothing_pending(proved):
             target.convert(proved, contract, made)
@@ -191,6 +199,10 @@ def _refuse_others(inputs: Inputs, contract: Contract) -> None:
     for mine, other in itertools.zip_longest(given, known):
         if mine is None or other is None or mine[0] != other[0] or (other[1] and mine[1] != other[1]):
             raise UsageError(f"the target declares {_shown(mine)}, but the contract of the file has {_shown(other)}")
+    for leaf, each in zip(inputs.leaves, contract.inputs, strict=True):
+        dtype = dtype_name(getattr(leaf.example, "dtype", None))
+        if isinstance(each, TensorInput) and dtype != each.dtype:
+            raise UsageError(f"the target declares {leaf.name}: {dtype}, but the contract of the file has {each.dtype}")
 
 
 def _shown(declared: tuple[str, Sequence[Term]] | None) -> str:
@@ -201,14 +213,33 @@ def _shown(declared: tuple[str, Sequence[Term]] | None) -> str:
 def _moved_from_a_folder(path: Path) -> Iterator[Path]:
     """Yield a path of the same name in a folder beside; when the block ends, whatever is there moves to its place.
 
+    A file that was there is replaced through links to it, and its permissions are kept.
+
     Raises:
         UsageError: the file cannot be written.
     """
-    with writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=".shapeproof-") as folder:
+    with writing(path), tempfile.TemporaryDirectory(dir=_place(path).parent, prefix=".shapeproof-") as folder:
         made = Path(folder) / path.name
         yield made
-        for each in sorted(Path(folder).iterdir(), key=made.__eq__):  # the file comes last
-            each.replace(path.parent / each.name)
+        files = sorted(Path(folder).iterdir(), key=made.__eq__)  # the file comes last
+        for each, place in [(each, _place(path.parent / each.name)) for each in files]:
+            if place.exists():
+                each.chmod(stat.S_IMODE(place.stat().st_mode))
+            shutil.move(each, place)
+
+
+def _place(path: Path) -> Path:
+    """Return where a file stands, through links to it.
+
+    Raises:
+        OSError: what stands there is no regular file: a device would be replaced by the file.
+    """
+    place = Path(os.path.realpath(path))
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if place.exists() and not place.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return place
 
 
 @contextlib.contextmanager

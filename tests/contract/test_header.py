@@ -43,6 +43,7 @@ def three(*formulas, names=None):
 
 
 LARGE = contract([tensor("q", "n")], ["n <= 9223372036854775807", "`cost`(n) == 0", "unseen >= 2"])
+SHIFTED = three("z >> y >= 1 or z >> y == -1")
 BY_KIND = [
     PAIR,
     three("x // y >= 2", "x % y == 0", "z // 3 >= -2"),
@@ -58,6 +59,7 @@ BY_KIND = [
     contract([tensor("p", dtype="bfloat16"), number("long"), ObjectInput("it", "it")], ["long != 3"]),
     LARGE,
     contract([], []),
+    SHIFTED,
 ]
 BY_KIND[9] = replace(BY_KIND[9], names={"n": 'é"\\ and \n more'}, declared=frozenset(), unchecked=("strides\n\\",))
 
@@ -229,6 +231,14 @@ def test_numbers_that_64_bits_do_not_hold_are_refused_and_others_are_not(answers
     assert got[calls.index(next(call for call in calls if call[0] == BY_KIND.index(LARGE)))] == "accepted"
     same = sum(one == two for one, two in zip(expected, got, strict=True))
     assert same > 0.8 * len(calls)
+
+
+@pytest.mark.slow
+def test_a_shift_by_more_than_a_number_has_bits_leaves_its_sign(answers):
+    numbers = [0, 1, 2**62 - 1, 2**62, 2**63 - 1, -1, -(2**62), -(2**63)]
+    which = MADE.index(SHIFTED)
+    calls = [(which, [Array((2, count), "float32"), z]) for count in (0, 1, 61, 62, 63, 64, 2**62) for z in numbers]
+    assert answers(calls) == [answer(SHIFTED, values) for _, values in calls]
 
 
 def test_the_text_of_a_header_reads_well(golden):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import os
+import stat
+import sys
 from dataclasses import asdict, replace
 
 import pytest
@@ -246,3 +249,34 @@ def test_a_shipped_file_is_guarded_by_the_contract_in_it(tmp_path):
     for rows in (5, 18):
         with pytest.raises(OutsideDomain):
             session.run(None, {session.get_inputs()[0].name: torch.ones(rows, 4).numpy()})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no FIFO")
+def test_only_a_regular_file_is_replaced_through_links_and_with_its_permissions(tmp_path):
+    program = exported(lambda x: x * 2, torch.ones(3))
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UsageError, match="fifo cannot be written: it is no regular file"):
+        program.ship(tmp_path / "fifo", to="pt2")
+    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+    for path in ("", "..", tmp_path):
+        with pytest.raises(UsageError, match="cannot be written: Is a directory"):
+            program.ship(path, to="pt2")
+    kept, link = tmp_path / "kept.pt2", tmp_path / "link.pt2"
+    kept.write_bytes(b"old")
+    kept.chmod(0o640)
+    link.symlink_to(kept)
+    program.ship(link, to="pt2")
+    assert link.is_symlink()
+    assert contracts.load(kept) == program.report.contract
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+
+
+def test_a_model_that_is_no_module_is_a_sentence(tmp_path):
+    with pytest.raises(UsageError, match=r"the model must be a torch.nn.Module, not int"):
+        exported(lambda x: x * 2, torch.ones(3)).ship(tmp_path / "m.pt2", to="pt2", model=3)
+
+
+def test_state_that_the_file_alone_has_is_found_where_the_domain_is_one_point(tmp_path):
+    ship(export(Counting(), (torch.ones(3),)), tmp_path / "m.pt2", to="pt2", model=Counting())
+    verdict = verify(tmp_path / "m.pt2", Calls(lambda x: x + 3), (torch.ones(3),))
+    assert (verdict.status, verdict.ran, "in the second call" in verdict.text) == ("differs", 1, True)

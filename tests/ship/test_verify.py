@@ -54,6 +54,8 @@ def test_without_a_model_nothing_is_called_the_same(file):
 def test_other_declarations_are_refused(file):
     with pytest.raises(UsageError, match=r"declares x: \[m, 2\], but the contract of the file has x: \[2\*half, 2\]"):
         verify(file, Calls(model), ARGS, dynamic_shapes=({0: Dim("m", min=1)}, SHAPES[1]))
+    with pytest.raises(UsageError, match="declares x: float64, but the contract of the file has float32"):
+        verify(file, Calls(model), (ARGS[0].double(), ARGS[1]), dynamic_shapes=SHAPES)
 
 
 def test_a_file_without_contract_and_one_of_no_consumer_are_refused(tmp_path):
