@@ -81,3 +81,12 @@ def test_a_wrong_call_is_one_sentence(folder):
     assert called("verify", "shipped_model.py").exit_code == 2
     assert "holds no contract" in called("verify", "shipped_model.py").stderr
     assert not (folder / "model.pt2").exists()
+
+
+def test_a_header_takes_the_place_of_no_file_that_it_is_for(folder):
+    refused = ship("build", "--header", "./model.pt2")
+    assert (refused.exit_code, "give the header another name" in refused.stderr) == (2, True)
+    (folder / "model.contract.json").write_text("{}", encoding="utf-8")
+    refused = called("header", "model.contract.json", "-o", "model.contract.json")
+    assert (refused.exit_code, "give the header another name" in refused.stderr) == (2, True)
+    assert (folder / "model.contract.json").read_text(encoding="utf-8") == "{}"

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from shapeproof.ci.terminal import show
+from shapeproof.constraints.errors import UsageError
 from shapeproof.contract import Contract, load
 from shapeproof.files import write_whole, writing
 
@@ -28,6 +29,7 @@ def header(
     Its function is `outside`, in a namespace that is named as the file: model::outside in model.h. Exit status: 0, or 2
     where there is no contract, or no header can check it.
     """
+    refuse_one_file(output, contract)
     text = header_of(load(contract), output or contract)
     if output is None:
         show(text.rstrip("\n"))
@@ -38,6 +40,16 @@ def header(
 def header_of(contract: Contract, path: Path) -> str:
     """Return the header of a contract, in a namespace that is named as a file."""
     return contract.header(re.sub(r"\W", "_", path.name.partition(".")[0], flags=re.ASCII))
+
+
+def refuse_one_file(header: Path | None, other: Path) -> None:
+    """Refuse a header in the place of the file that it is for.
+
+    Raises:
+        UsageError: the two are one file.
+    """
+    if header is not None and header.resolve() == other.resolve():
+        raise UsageError(f"{header} is the file that the header is for: give the header another name")
 
 
 def write_header(text: str, path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from shapeproof.ci.commands.explain import Target, Traceback
-from shapeproof.ci.commands.header import header_of, write_header
+from shapeproof.ci.commands.header import header_of, refuse_one_file, write_header
 from shapeproof.ci.process.subjects import beside, check_subject, load_subject
 from shapeproof.ci.process.tracebacks import told
 from shapeproof.ci.running.display import Display
@@ -61,6 +61,7 @@ def ship(  # noqa: PLR0913 - what a command line takes
         from shapeproof.ship import ship as written
         from shapeproof.ship.targets import target_of
 
+        refuse_one_file(header, output)
         consumer, subject = target_of(to), load_subject(target)
         display.tell("", "checking")
         report = check_subject(subject, lambda text: display.tell("", text))

@@ -220,3 +220,17 @@ def test_a_rule_that_divides_by_a_stride_from_data_refuses_no_count_of_0():
     program = export(Placed(), (torch.ones(3, 3),))
     for apart in (program, program.run_decompositions({}), program.run_decompositions()):
         assert [apart.module()(x).shape[0] for x in (torch.zeros(3, 3), torch.eye(3), torch.ones(3, 3))] == [0, 3, 9]
+
+
+class Attends(torch.nn.Module):
+    def forward(self, q):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+@pytest.mark.thorough
+def test_what_a_compiler_makes_of_attention_ends_no_process_at_length_0():
+    """The fault: the kernel that torch.onnx takes for attention was run at length 0, by which it divides."""
+    shapes = {"q": {2: Dim("s", min=0, max=4)}}
+    program = export(Attends(), (torch.randn(1, 2, 3, 4),), dynamic_shapes=shapes)
+    with pytest.raises(UsageError, match=r"serves sizes with q.shape\[2\] != 0 alone: .* divides by a size of 0"):
+        program.taken_apart.where()

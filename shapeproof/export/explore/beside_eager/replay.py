@@ -304,7 +304,7 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     eager, exported = copied(mod), form.fresh()
     found, got = Replay(Relation.SAME), None
     for _ in range(calls):
-        with _determined(exported):
+        with determined(exported):
             want = run_apart(eager, args, kwargs)
             if got is None or form.fresh() is not exported:
                 got = run_apart(exported, args, kwargs)
@@ -315,7 +315,7 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     return found
 
 
-def _determined(run: Any) -> contextlib.AbstractContextManager[Any]:
+def determined(run: Any) -> contextlib.AbstractContextManager[Any]:
     """Inside this block, a kernel that would end the process raises, and uninitialized memory holds certain numbers.
 
     It costs nothing if the program calls no such operator.
