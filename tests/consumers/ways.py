@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.export import ExportedProgram
 
-from shapeproof.export.shim.trees import aot_loaded, aot_packaged
+from shapeproof.export.shim.trees import aot_loaded, aot_packaged, onnx_session
 
 Run = Callable[..., Any]
 
@@ -55,15 +55,9 @@ def onnx_file(program: ExportedProgram) -> bytes:
 
 def onnx(program: ExportedProgram) -> Run:
     """A session of ONNX Runtime on what torch.onnx writes."""
-    onnxruntime = pytest.importorskip("onnxruntime")
-    session = onnxruntime.InferenceSession(onnx_file(program), providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
-
-    def run(*args: Any) -> Any:
-        found = session.run(None, {name: arg.numpy() for name, arg in zip(names, args, strict=True)})
-        return [torch.from_numpy(each) for each in found]
-
-    return run
+    pytest.importorskip("onnxruntime")
+    names, run = onnx_session(onnx_file(program))
+    return lambda *args: run(dict(zip(names, args, strict=True)))
 
 
 def openvino(program: ExportedProgram) -> Run:

@@ -99,13 +99,17 @@ class Body:
 
 def body() -> Body | None:
     """Return the body of a higher-order operator that the caller runs in; a program may or may not run it."""
-    running = (frame for frame in outwards() if frame.f_code.co_filename.startswith(_BODIES))
-    return next((Body(frame, frame.f_lasti) for frame in running), None)
+    return _running(lambda file: file.startswith(_BODIES))
 
 
 def round_of_a_loop() -> Body | None:
     """Return the body of a loop that the caller runs in: it is run for one round, and stands for every round."""
-    running = (frame for frame in outwards() if frame.f_code.co_filename in _LOOPS)
+    return _running(_LOOPS.__contains__)
+
+
+def _running(of_file: Callable[[str], bool]) -> Body | None:
+    """Return the innermost frame of a file of torch's, with its call."""
+    running = (frame for frame in outwards() if of_file(frame.f_code.co_filename))
     return next((Body(frame, frame.f_lasti) for frame in running), None)
 
 

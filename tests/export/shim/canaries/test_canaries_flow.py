@@ -11,13 +11,21 @@ import operator
 import pytest
 import sympy
 import torch
-from torch._higher_order_ops.while_loop import while_loop_fake_tensor_mode, while_loop_stack_output_op
+from torch._higher_order_ops.associative_scan import associative_scan_op
+from torch._higher_order_ops.map import map_impl
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import (
+    while_loop_fake_tensor_mode,
+    while_loop_op,
+    while_loop_stack_output_op,
+)
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import Dim
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.symbols import UNREADABLE
 
 N = Dim("n", min=0, max=9)
@@ -191,3 +199,9 @@ def test_a_loop_that_keeps_its_rounds_keeps_one_row_at_least_and_draws_their_num
             (),
         )
         assert kept[0].shape[0] == max(rounds, 1)
+
+
+def test_torch_runs_the_rounds_of_its_loops_in_these_files():
+    """callers.round_of_a_loop: a file that is no more there would hide that a body stands for every round."""
+    loops = (while_loop_op, scan_op, associative_scan_op, map_impl)
+    assert {inspect.getsourcefile(type(each)) for each in loops} == callers._LOOPS
