@@ -71,6 +71,11 @@ class ClosedTrial(Trial):
         """True if the program is being decomposed."""
         return self._taken_apart is None
 
+    @property
+    def is_over(self) -> bool:
+        """True if a consumer asks about the whole program."""
+        return not self.is_taken_apart
+
     def _known_elsewhere(self, formula: Formula, place: Callable[[], Place]) -> bool | None:
         if self._taken_apart is None or place().operator is not None:
             return None

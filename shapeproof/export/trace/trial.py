@@ -121,6 +121,11 @@ class Trial:
         return False
 
     @property
+    def is_over(self) -> bool:
+        """True if the trace is over and consumers ask about the whole program."""
+        return False
+
+    @property
     def point(self) -> dict[str, int]:
         """The values at which questions are answered that nothing else answers."""
         return self.data_point.values

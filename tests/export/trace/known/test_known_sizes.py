@@ -171,3 +171,13 @@ def test_a_split_is_written_as_slices_where_its_first_size_varies(sizes: tuple[i
     assert not program.graph.find_nodes(op="call_function", target=torch.ops.aten.split_with_sizes.default)
     x = torch.arange(12.0).reshape(3, 4)
     assert torch.equal(program.module()(x), Split()(x))
+
+
+def test_a_consumer_that_divides_asks_and_teaches_nothing():
+    """torch.onnx runs a finished program's numbers again; Z3 may take minutes on the divisor of a rewritten `max`."""
+    program = export(Pairs(), (torch.ones(6, 4),), dynamic_shapes=({0: Dim("n", min=2, max=8) * 2},))
+    size = program.graph.find_nodes(op="placeholder")[0].meta["val"].shape[0]
+    trial = size.node.shape_env.trial
+    known = list(trial.region.formulas)
+    assert isinstance(100 // (size - 8), torch.SymInt)
+    assert list(trial.region.formulas) == known
