@@ -23,7 +23,7 @@ import torch
 
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.constraints.records.decisions import Decision
-from shapeproof.constraints.syntax.text import format_term
+from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.constraints.terms import Term
 from shapeproof.contract import Contract
 from shapeproof.contract import load as load_contract
@@ -43,6 +43,8 @@ from shapeproof.ship.beside import Beside
 from shapeproof.ship.points import inputs_of, inside, outside
 from shapeproof.ship.targets import Target, release, target_of, target_of_file
 from shapeproof.ship.verdict import FileDiffers, Verdict
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import implied
 from shapeproof.wording import first_line, with_kind
 
 
@@ -203,6 +205,15 @@ def _refuse_others(inputs: Inputs, contract: Contract) -> None:
         dtype = dtype_name(getattr(leaf.example, "dtype", None))
         if isinstance(each, TensorInput) and dtype != each.dtype:
             raise UsageError(f"the target declares {leaf.name}: {dtype}, but the contract of the file has {each.dtype}")
+    shipped, declared = Facts(contract.formulas), inputs.facts()
+    for formula in contract.declared:
+        if not implied(formula, declared):
+            said = format_formula(formula, rename=contract.names)
+            raise UsageError(f"the contract of the file has {said}, but the target declares more sizes")
+    for formula in inputs.domain.formulas:
+        if not implied(formula, shipped):
+            said = format_formula(formula, rename=inputs.user_names)
+            raise UsageError(f"the target declares {said}, but the contract of the file has more sizes")
 
 
 def _shown(declared: tuple[str, Sequence[Term]] | None) -> str:

@@ -58,6 +58,29 @@ def test_other_declarations_are_refused(file):
         verify(file, Calls(model), (ARGS[0].double(), ARGS[1]), dynamic_shapes=SHAPES)
 
 
+@pytest.mark.parametrize(
+    ("largest", "said"),
+    [
+        (8, r"declares i.shape\[0\] <= 8, but the contract of the file has more sizes"),
+        (12, r"contract of the file has i.shape\[0\] <= 10, but the target declares more sizes"),
+    ],
+)
+def test_a_domain_other_than_that_of_the_file_is_refused(tmp_path, largest, said):
+    def shapes(most):
+        return (SHAPES[0], {0: Dim("n", min=0, max=most)})
+
+    ship(export(Calls(model), ARGS, dynamic_shapes=shapes(10)), tmp_path / "model.pt2", to="pt2")
+    with pytest.raises(UsageError, match=said):
+        verify(tmp_path / "model.pt2", Calls(model), ARGS, dynamic_shapes=shapes(largest))
+
+
+def test_a_domain_that_was_inferred_is_that_of_the_file(tmp_path):
+    shapes = (SHAPES[0], {0: Dim.AUTO})
+    added = Calls(lambda x, i: (x.sum() + torch.ones(5) * i,))
+    ship(export(added, (ARGS[0], torch.arange(5)), dynamic_shapes=shapes), tmp_path / "model.pt2", to="pt2")
+    assert verify(tmp_path / "model.pt2", added, (ARGS[0], torch.arange(5)), dynamic_shapes=shapes).status == "same"
+
+
 def test_a_file_without_contract_and_one_of_no_consumer_are_refused(tmp_path):
     torch.export.save(torch.export.export(Calls(model), ARGS), tmp_path / "plain.pt2")
     with pytest.raises(UsageError, match="was not exported by this package"):
