@@ -86,10 +86,7 @@ def _equalities(sizes: Sequence[Sequence[Term]], places: Mapping[str, tuple[int,
 
 
 def _names(contract: Requirements) -> dict[str, str]:
-    """Return the user's name of each flat size: `x.shape[0]`, or the name of an int."""
-    names = (
-        f"{name}.shape[{dim}]" if leaf in contract.memory.layouts else name
-        for leaf, (name, terms) in enumerate(zip(contract.inputs, contract.sizes, strict=True))
-        for dim in range(len(terms))
-    )
+    """Return the user's name of each flat size."""
+    sizes = enumerate(contract.sizes)
+    names = (contract.size_name(leaf, dim) for leaf, terms in sizes for dim in range(len(terms)))
     return {f"s{index}": name for index, name in enumerate(names)}

@@ -168,7 +168,7 @@ SIZELESS = {
     "a bool": ((X, X, True), "n", Dim.AUTO, "DimHint(AUTO) for `n`, which has no sizes (bool)"),
     "None": ((X, None), "y", {0: B}, "for `y`, which has no sizes (NoneType)"),
     "an int with dimensions": ((X, X, 4), "n", {0: B}, "for `n`: expected None, an int, a Dim, or a Dim hint"),
-    "an int with a name": ((X, X, 4), "n", B, '`n` is an int and cannot take the named Dim("b", min=1, max=8)'),
+    "an int of a Dim": ((X, X, 4), "n", Dim("k", max=3), "the example has n = 4, but n <= 3 is declared"),
     "another int": ((X, X, 4), "n", 5, "`n` is declared to be 5, but the example has 4"),
     "a scalar tensor": ((X, torch.tensor(1.0)), "y", {0: B}, "dimension 0 of `y`, which has 0"),
 }

@@ -336,15 +336,13 @@ class _Reader:
         if isinstance(entry, int):
             return _fixed_size(name, size, entry, signed=not leaf.is_tensor)
         if isinstance(entry, NamedDim):
-            if not leaf.is_tensor:
-                wrong = f"`{name}` is an int and cannot take the named {entry.text}"
-                raise UsageError(f"{wrong}: use Dim.AUTO or Dim.DYNAMIC")
-            return self._named(name, size, entry)
+            return self._named(name, size, entry, signed=not leaf.is_tensor)
         if isinstance(entry, Hint):
             return self._hinted(leaf, name, size, entry)
         raise UsageError(f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint")
 
-    def _named(self, name: str, size: int | None, dim: NamedDim) -> Term:
+    def _named(self, name: str, size: int | None, dim: NamedDim, *, signed: bool) -> Term:
+        """Return the term of a Dim; `signed`: it is the value of an int."""
         root, (lower, upper) = dim.root, dim.bounds
         term = dim.step * symbol(root) + dim.offset
         if root in self._groups.values():
@@ -356,11 +354,11 @@ class _Reader:
             user_name = name if term is symbol(root) else root
             role = Role.LIFTABLE if lower == 0 and upper is None else Role.CLAIMED
             self._declare(Variable(root, user_name, "dim", role), lower, upper, f"{user_name} = {dim.root_text}")
-            if lower < 0:
-                raise UsageError(f"`{root}` has min={lower}, but a size is never negative")
         elif term is symbol(root) and self.variables[root].user_name == root:
             self.variables[root] = replace(self.variables[root], user_name=name)
-        if term is not symbol(root):
+        if lower < 0 and not signed:
+            raise UsageError(f"`{root}` has min={lower}, but a size is never negative")
+        if term is not symbol(root) and not signed:
             self._add(f.ge(term, 0), f"{name} = {dim.text}", name)
         if size is not None:
             self._solve_example(name, size, dim)

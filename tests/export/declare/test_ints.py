@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 
 import pytest
 import torch
@@ -96,3 +97,34 @@ def test_the_regions_of_a_split_over_an_int_are_listed():
         "  region 1   n == 33",
         "  region 2   n != 33",
     ]
+
+
+NAMED = {
+    "a size and an int": (({0: Dim("n", max=5)}, Dim("n", max=5)), 4, lambda t, k: t == k <= 5),
+    "an int alone": (({0: Dim("t", max=6)}, Dim("k", min=-3, max=4)), 4, lambda t, k: t <= 6 and -3 <= k <= 4),
+    "from 0 without a bound": (({0: Dim("t", max=6)}, Dim("k")), 4, lambda t, k: t <= 6 and k >= 0),
+    "a multiple": (({0: Dim("t", max=6)}, 2 * Dim("t", max=6)), 8, lambda t, k: t <= 6 and k == 2 * t),
+    "one less": (({0: Dim("t", max=6)}, Dim("t", max=6) - 1), 3, lambda t, k: t <= 6 and k == t - 1),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_dim_is_the_value_of_an_int(name):
+    """Law: a size and an int of one Dim are equal; the program takes what is declared, and refuses the rest."""
+    shapes, example, declared = NAMED[name]
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: (x.repeat(2)[k:] * k, k - 1)})()
+    report = check(mod, (torch.arange(4.0), example), dynamic_shapes=shapes)
+    assert report.status == "proved"
+    run = report.program.module()
+    for size, value in itertools.product(range(8), range(-5, 15)):
+        args = (torch.randn(size), value)
+        assert bool(report.contract.accepts(*args)) == declared(size, value)
+        assert agree(mod, run, args, may_refuse=not declared(size, value))
+
+
+def test_a_refused_int_has_its_own_name():
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: x * k})()
+    shapes = ({0: Dim("k", max=5)}, Dim("k", max=5))
+    program = check(mod, (torch.ones(4), 4), dynamic_shapes=shapes).program
+    with pytest.raises(RuntimeError, match=r"^k = 3, x.shape\[0\] = 4, but k == x.shape\[0\] is declared$"):
+        program.module()(torch.ones(4), 3)

@@ -87,8 +87,13 @@ class Requirements:
             self.formulas,
             self.declared,
             self.names,
-            lambda leaf, index: f"{self.inputs[leaf]}.shape[{index}]",
+            self.size_name,
         )
+
+    def size_name(self, leaf: int, dim: int) -> str:
+        """Return the user's name of a size: `x.shape[0]`, or the name of an int."""
+        name = self.inputs[leaf]
+        return f"{name}.shape[{dim}]" if leaf in self.memory.layouts else name
 
     def guards(self, program: _Program) -> dict[str, Guard]:
         """Return the guard of each flat input by its name in the graph, in order."""
