@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -75,14 +75,14 @@ def map_shapes(
     given = _under_their_parameter(mod, args, kwargs, shapes)
     given = given or _tree_map_with_path(lambda _path, _leaf: None, combined)
     if isinstance(given, Mapping):
-        _check_names(given, names)
+        _check_names(given, names, kwargs)
     elif isinstance(given, tuple | list):
         if len(given) != len(names):
             raise UsageError(f"dynamic_shapes has {len(given)} entries for {len(names)} inputs ({', '.join(names)})")
         given = dict(zip(names, given, strict=True))
     else:
         raise UsageError(f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}")
-    given = {name: _of_contents(combined[name], given[name]) for name in names}
+    given = {name: _of_contents(combined[name], given.get(name)) for name in names}
     try:
         mapped = map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
@@ -126,10 +126,11 @@ def _of_objects(name: str, value: Any, entry: Any) -> Iterator[str]:
         yield from _of_objects(f"{name}{step}", part, entries.get(key if isinstance(entry, Mapping) else place))
 
 
-def _check_names(given: Mapping[Any, Any], names: Sequence[str]) -> None:
-    if set(given) == set(names):
+def _check_names(given: Mapping[Any, Any], names: Sequence[str], static: Container[str]) -> None:
+    """Check that each input has an entry, but for those that are `static` without one."""
+    left_out = [name for name in names if name not in given and name not in static]
+    if not left_out and set(given) <= set(names):
         return
-    left_out = [name for name in names if name not in given]
     entries = ", ".join(f'"{name}": None' for name in left_out)
     instead = f": add {entries}, which makes sizes constant" if set(given) < set(names) else ""
     raise UsageError(f"dynamic_shapes names {sorted(map(str, given))}, but the inputs are {names}{instead}")

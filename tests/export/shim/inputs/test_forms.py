@@ -15,6 +15,7 @@ import torch
 from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollection
 from torch.export.dynamic_shapes import _IntWrapper
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import TensorSpec, check, export, load_report
 from tests.agreement import RAISES, agree, outcome
 
@@ -190,6 +191,17 @@ def test_keywords_in_another_order_than_the_signature():
     assert program.report.status == "proved"
     for x, y in BOTH_IN:
         assert agree(Sum(), program.module(), (), {"y": y, "x": x})
+
+
+def test_a_keyword_without_an_entry_is_static():
+    """A call has many options; a spec names the dynamic ones."""
+    args = {"y": rows(4)[0], "x": rows(3)[0]}
+    report = check(Sum(), (), args, dynamic_shapes={"x": {0: B}})
+    assert (report.status, [str(each) for each in report.contract.inputs[1].sizes]) == ("proved", ["b", "3"])
+    assert report.contract.accepts(x=rows(8)[0], y=rows(4)[0])
+    assert not report.contract.accepts(x=rows(8)[0], y=rows(3)[0])
+    with pytest.raises(UsageError, match="names \\['x', 'z'\\], but the inputs are \\['x', 'y'\\]"):
+        check(Sum(), (), args, dynamic_shapes={"x": {0: B}, "z": None})
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (0, 1), (2, 2), (3, 4)])
