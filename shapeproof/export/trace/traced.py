@@ -16,7 +16,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.ops.call import ANYTHING, Span
-from shapeproof.export.shim.numbers.symbols import is_unbacked, shape_envs, value_range
+from shapeproof.export.shim.numbers.symbols import shape_envs, value_range
 from shapeproof.export.trace.closed_trial import closed
 from shapeproof.export.trace.known.known_sizes import KnownSizes, note_sizes, proved_bounds
 from shapeproof.export.trace.rebinding import Left
@@ -106,5 +106,4 @@ def note_known_sizes(program: torch.export.ExportedProgram) -> None:
     if env.operators.known_sizes is not None:
         note_sizes(program, env.operators.known_sizes)
     for free in program.range_constraints.keys() & env.var_to_range.keys():
-        if is_unbacked(free):
-            program.range_constraints[free] &= env.var_to_range[free]
+        program.range_constraints[free] &= env.var_to_range[free]

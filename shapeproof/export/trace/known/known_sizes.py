@@ -33,7 +33,8 @@ import torch
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.meaning.evaluate import linear, value_at
 from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.records.domain import ranges
+from shapeproof.constraints.terms import Term, name_of, symbol
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
@@ -178,6 +179,9 @@ class _Writer(Writer):
 def proved_bounds(term: Term, facts: Facts) -> Interval:
     """Return bounds of a size that hold wherever the facts hold, as tight as an inexpensive proof gives."""
     bounds = facts.known.bounds(facts.reduce(term))
+    name = name_of(term)
+    if name is not None:  # the reduced term may be another symbol's, and lose what was stated of this one
+        bounds &= ranges(facts.formulas).get(name, Interval())
     if bounds.upper is None:
         least = least_upper_bound(term, facts.within(QUESTION))
         return Interval(bounds.lower, least if isinstance(least, int) else None)

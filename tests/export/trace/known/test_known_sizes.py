@@ -181,3 +181,22 @@ def test_a_consumer_that_divides_asks_and_teaches_nothing():
     known = list(trial.region.formulas)
     assert isinstance(100 // (size - 8), torch.SymInt)
     assert list(trial.region.formulas) == known
+
+
+class Added(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return x.view(-1, 2).sum(1) + (y + z.view(-1, 2)[:, 0]).view(-1, 2).sum(1)
+
+
+def test_the_range_of_an_inferred_size_follows_from_the_size_it_equals():
+    """The fault: `Dim.AUTO` beside `Dim(max=8)` had a range without end, and memory is planned by ranges."""
+    shapes = ({0: 2 * Dim("n", min=1, max=8)}, {0: Dim.AUTO}, {0: Dim.AUTO})
+    program = export(Added(), (torch.ones(6), torch.ones(6), torch.ones(12)), dynamic_shapes=shapes)
+    ranges = [(2, 16), (2, 16), (4, 32)]
+    assert [(int(each.lower), int(each.upper)) for each in program.range_constraints.values()] == ranges
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    assert [(int(each.lower), int(each.upper)) for each in loaded.range_constraints.values()] == ranges
+    assert torch.equal(loaded.module()(torch.ones(2), torch.ones(2), torch.ones(4)), torch.full((1,), 6.0))
