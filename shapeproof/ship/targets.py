@@ -5,6 +5,7 @@ A file's callable takes what the program takes, and gives the results as a list,
 
 from __future__ import annotations
 
+import collections
 import importlib
 import re
 import zipfile
@@ -18,6 +19,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError, nearest
 from shapeproof.constraints.syntax.text import format_term
+from shapeproof.constraints.terms import Term
 from shapeproof.contract import Contract
 from shapeproof.contract.archives import BESIDE, NOTE, PROPERTY, STARTS, kind_of
 from shapeproof.contract.contract import contract_text
@@ -26,6 +28,7 @@ from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim.trees import aot_loaded, aot_packaged, leaves, onnx_session, require
 from shapeproof.ship.recurrence import in_loops
+from shapeproof.solver.facts import Facts
 
 Run = Callable[..., Any]
 
@@ -110,11 +113,17 @@ def _name_inputs(graph: Any, contract: Contract) -> None:
 
 
 def _name_dims(graph: Any, contract: Contract) -> None:
-    """Give the dims of an ONNX graph the names of the user's Dims: `batch` for `s77`, `8*batch` for `8*s77`."""
+    """Give the dims of an ONNX graph the names of the user's Dims: `batch` for `s77`, `8*batch` for `8*s77`.
+
+    Dims that the contract proves to be equal have one name, that of a Dim if there is one.
+    """
     declared = {each.graph_name: each.sizes for each in contract.inputs if isinstance(each, TensorInput)}
     given = ((value.shape or (), declared.get(value.name, ())) for value in graph.inputs)
     pairs = [pair for sizes in given for pair in zip(*sizes, strict=False)]
-    names = {str(dim.value): format_term(term) for dim, term in pairs if _words(dim)}
+    reduced, alike = Facts(contract.formulas).reduce, collections.defaultdict[Term, list[str]](list)
+    for _, term in pairs:
+        alike[reduced(term)].append(format_term(term))
+    names = {str(dim.value): min(alike[reduced(term)], key=_is_inferred) for dim, term in pairs if _words(dim)}
     values = [*graph.inputs, *graph.outputs, *(value for node in graph.all_nodes() for value in node.outputs)]
     words = {word for value in values for dim in value.shape or () for word in _words(dim)}
     if (words - names.keys()) & {word for name in names.values() for word in _WORD.findall(name)}:
@@ -122,6 +131,10 @@ def _name_dims(graph: Any, contract: Contract) -> None:
     for value in values:
         if any(map(_words, value.shape or ())):
             value.shape = type(value.shape)([_named(dim, names) for dim in value.shape])
+
+
+def _is_inferred(name: str) -> bool:
+    return ".shape[" in name
 
 
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -70,6 +70,17 @@ def test_dims_of_an_onnx_file_have_the_names_of_the_dims(tmp_path):
     assert "s77" not in str(dims(graph.value_info))
 
 
+@pytest.mark.thorough
+def test_dims_that_are_proved_equal_have_one_name_in_an_onnx_file(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    installed("onnx")
+    args, shapes = (torch.ones(4), torch.ones(4), torch.ones(3)), ({0: Dim.AUTO}, {0: Dim("b", max=8)}, {0: Dim.AUTO})
+    made = export(Calls(lambda x, y, z: (x + y, z * 2)), args, dynamic_shapes=shapes)
+    ship(made, tmp_path / "model.onnx", to="onnx")
+    given = onnx.load(tmp_path / "model.onnx").graph.input
+    assert [each.type.tensor_type.shape.dim[0].dim_param for each in given] == ["b", "b", "z.shape[0]"]
+
+
 def floor_by_truncation(program, contract, path):
     """A converter that leaves out the correction by which ONNX's quotient, which is cut off, is rounded down."""
     onnx = pytest.importorskip("onnx")
