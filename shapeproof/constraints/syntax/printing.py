@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
-from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
@@ -133,6 +133,13 @@ def _layout(shown: _Shown | tuple[_Summand, ...], names: Mapping[str, str]) -> t
             return _call("round", (value, digits))
         case RealCall(op, args):
             return _call(op, args)
+        case Formula():
+            return _condition(shown)
+    raise TypeError(f"{type(shown).__name__} has no text")
+
+
+def _condition(shown: Formula) -> tuple[int, list[_Piece]]:
+    match shown:
         case BooleanConstant(value):
             return PRIMARY, [str(value)]
         case Truth(name, negated):

@@ -63,16 +63,11 @@ def conclude(
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
     declared = _irredundant(inputs.domain.formulas)
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
-    proved_where = _proved_where(undecided, Facts([*declared, *inferred], inputs.budget))
-    enforced = [*(_irredundant([*declared, *inferred]) if inferred else declared), *proved_where]
-    inferring = [] if refuted else [narrowing_note(each, inputs) for each in found.narrowings]
-    notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
-    notes += [SETTLED_FOR] if found.settled_for and inferring else []
+    enforced = _enforced(declared, inferred, undecided, inputs)
+    notes = _notes(inputs, found, refuted=refuted)
     program, traced, outward = None, found.main.program, None
     if traced is not None:
-        reads = set[str]().union(*(each.trial.layouts.reads for each in (found.main, *found.served)))
-        contract = Requirements.of(inputs, enforced, traced, reads)
-        contract.refuse_example(inputs)  # if the model is refuted, too: with every remedy, the example stays
+        contract = _requirements(inputs, enforced, traced, found)
     if not refuted and traced is not None and f.FALSE not in enforced:
         notes += [trust_note(name, compared, name in found.checked) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, inputs.budget))
@@ -105,6 +100,34 @@ def conclude(
         contract=outward,
         remedy=remedy,
     )
+
+
+def _enforced(
+    declared: list[Formula], inferred: Sequence[Formula], undecided: Sequence[Finding], inputs: Inputs
+) -> list[Formula]:
+    """Return the formulas of the domain that a program would serve."""
+    proved_where = _proved_where(undecided, Facts([*declared, *inferred], inputs.budget))
+    return [*(_irredundant([*declared, *inferred]) if inferred else declared), *proved_where]
+
+
+def _notes(inputs: Inputs, found: Exploration, *, refuted: bool) -> list[str]:
+    inferring = [] if refuted else [narrowing_note(each, inputs) for each in found.narrowings]
+    notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
+    return [*notes, SETTLED_FOR] if found.settled_for and inferring else notes
+
+
+def _requirements(
+    inputs: Inputs, enforced: Sequence[Formula], traced: torch.export.ExportedProgram, found: Exploration
+) -> Requirements:
+    """Return the contract of the main program.
+
+    Raises:
+        UsageError: it refuses the example, which every remedy keeps; also if the model is refuted.
+    """
+    reads = set[str]().union(*(each.trial.layouts.reads for each in (found.main, *found.served)))
+    contract = Requirements.of(inputs, enforced, traced, reads)
+    contract.refuse_example(inputs)
+    return contract
 
 
 SETTLED_FOR = (
