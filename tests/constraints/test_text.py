@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import ShapeproofError
+from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.syntax.text import (
     FormulaSyntaxError,
     format_formula,
@@ -170,3 +173,13 @@ def test_a_text_in_parentheses_is_the_same_wherever_it_stands():
     )
     assert parse_formula("(x < y) and -(x + y)**2 == 1") is f.conjunction(f.lt(x, y), f.eq(-((x + y) ** 2), 1))
     assert parse_term("`a(`*(x + y)") is t.symbol("a(") * (x + y)
+
+
+@pytest.mark.parametrize(
+    "signs", [" ".join(each) for count in (1, 2, 3) for each in itertools.product("-+~", repeat=count)]
+)
+def test_signs_before_a_number_mean_what_they_mean_in_python(signs):
+    """The fault: `--8` was a ValueError."""
+    for value in (-3, 0, 5):
+        assert parse_term(f"2 - {signs} {value}") is t.constant(eval(f"2 - {signs} {value}"))  # noqa: S307 - see above
+        assert evaluate(parse_term(f"{signs} n"), {"n": value}) == eval(f"{signs} ({value})")  # noqa: S307

@@ -282,7 +282,8 @@ class _Parser:
         while self._pending and self._pending[-1].binding >= 0 and wanted(self._pending[-1]):
             top = self._pending.pop()
             operators = [top.text]
-            while top.text in _CHAINED and self._pending and self._pending[-1].binding == top.binding:
+            chained = top.form == "infix" and top.text in _CHAINED
+            while chained and self._pending and self._pending[-1].binding == top.binding:
                 operators.append(self._pending.pop().text)
             count = 1 if top.form == "prefix" else 3 if top.text == "else" else len(operators) + 1
             operands = self._values[-count:]

@@ -87,6 +87,40 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
             kept[id(part)] = _copy_alone(part) if _is_computed(part) else part
 
 
+def held_outside_torch(module: torch.nn.Module, objects: Iterable[Any]) -> tuple[str, Any] | None:
+    """Return a tensor of a module in words, with the first of the objects (an array, say) that holds its memory, too.
+
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> name, held = held_outside_torch(layer, [[], layer.bias.detach().numpy()])
+    >>> name, type(held).__name__
+    ('`bias`', 'ndarray')
+    """
+    for held in filter(_is_buffer, objects):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):  # elements that no tensor has
+            begin, end = _span(torch.asarray(held, dtype=torch.uint8 if isinstance(held, bytearray) else None))
+            names = {id(each): f"`{name}`" for name, each in (*module.named_parameters(), *module.named_buffers())}
+            for each in tensors_of(module):
+                if each.device.type == "cpu" and holds_data(each) and each.layout is torch.strided:
+                    first, last = _span(each)
+                    if max(begin, first) < min(end, last):
+                        return names.get(id(each), "a tensor"), held
+    return None
+
+
+def _is_buffer(value: Any) -> bool:
+    """True if Python code may write into the memory of an object: Python's buffer protocol."""
+    try:
+        return not memoryview(value).readonly
+    except (TypeError, ValueError):
+        return False
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the addresses where the memory of a tensor begins and ends."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
 def _fakes_copied(module: torch.nn.Module) -> dict[int, Any]:
     """Return copies of a module's fake tensors by their ids, as `copy.deepcopy` takes them; storages are shared.
 

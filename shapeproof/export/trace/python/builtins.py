@@ -28,8 +28,9 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export.ops.properties import IDENTITY, has_bodies
-from shapeproof.export.shim.modules import deep_copied
+from shapeproof.export.shim.modules import deep_copied, held_outside_torch
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.abstract import is_a
@@ -66,11 +67,18 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
     """A copy that shares parameters and buffers but no Python state, so that no trace sees what another has changed.
 
     `copied` is filled: by the id of each tensor's copy, the model's own.
+
+    Raises:
+        UsageError: an array of the model lies in the memory of a parameter or buffer: a copy would part the two.
     """
     shared: dict[int, Any] = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
     model, memo = deep_copied(mod, shared)
+    originals = memo.get(id(memo), ())  # deepcopy keeps them
+    if (outside := held_outside_torch(mod, originals)) is not None:
+        what = f"the model holds the memory of {outside[0]} in an object of class {type(outside[1]).__name__}, too"
+        raise UsageError(f"{what}, and no program sees what Python writes there: give that object a copy")
     if copied is not None and len(memo) > len(shared):
-        own = (each for each in memo.get(id(memo), ()) if isinstance(each, torch.Tensor))  # deepcopy keeps them
+        own = (each for each in originals if isinstance(each, torch.Tensor))
         copied |= {id(memo[id(each)]): each for each in own}
     return model
 

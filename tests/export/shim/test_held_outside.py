@@ -1,0 +1,78 @@
+"""A model's memory that Python code can write without torch: a copy of the model would part it from the tensor."""
+
+from __future__ import annotations
+
+import array
+
+import numpy as np
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export import check
+
+
+class Held(torch.nn.Module):
+    """Has a buffer, an attribute or a parameter, and what `make` makes of memory."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.array, self.given = make(self)
+
+    def forward(self, x):
+        self.array[0] += 1
+        return x + self.given.sum()
+
+
+def of_a_buffer(mod):
+    mod.register_buffer("count", torch.zeros(3))
+    return mod.count.numpy(), mod.count
+
+
+def of_a_parameter(mod):
+    mod.weight = torch.nn.Parameter(torch.zeros(4))
+    return mod.weight.detach().numpy()[2:], mod.weight
+
+
+def from_numpy(_):
+    made = np.zeros(3, dtype=np.float32)
+    return made, torch.from_numpy(made)
+
+
+def from_bytes(mod):
+    made = bytearray(8)
+    mod.register_buffer("packed", torch.frombuffer(made, dtype=torch.uint8, offset=4))
+    return made, mod.packed
+
+
+SHARED = {
+    of_a_buffer: "`count` in an object of class ndarray",
+    of_a_parameter: "`weight` in an object of class ndarray",
+    from_numpy: "a tensor in an object of class ndarray",
+    from_bytes: "`packed` in an object of class bytearray",
+}
+
+
+@pytest.mark.parametrize("make", SHARED)
+def test_memory_that_python_writes_past_torch_is_refused(make):
+    """The fault: the trace and eager ran on copies in which the two are apart, and agreed; the model went on."""
+    with pytest.raises(UsageError, match=f"holds the memory of {SHARED[make]}, too, and no program sees"):
+        check(Held(make), (torch.ones(3),), dynamic_shapes=({0: Dim("n", max=5)},))
+
+
+class Apart(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.arrays = [self.weight.detach().numpy().copy(), np.zeros(0), np.array([None]), np.arange(6)[::-1]]
+        self.others = [bytearray(3), b"abc", array.array("d", [1.0]), memoryview(b"abc")]
+
+    def forward(self, x):
+        return x + self.weight.sum() + float(self.arrays[0][0])
+
+
+def test_memory_of_its_own_is_no_matter():
+    report = check(Apart(), (torch.ones(3),), dynamic_shapes=({0: Dim("n", max=5)},))
+    assert report.status == "proved"
+    assert torch.equal(report.program.module()(torch.ones(2)), Apart()(torch.ones(2)))
