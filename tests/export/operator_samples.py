@@ -396,8 +396,10 @@ _BY_NAME |= {
     "as_strided_scatter": st.builds(lambda: ((torch.rand(6), torch.zeros(2), [2], [2], 1), {})),
     **dict.fromkeys(("view.dtype", "view_copy.dtype"), st.builds(lambda: ((torch.rand(2, 4), torch.int16), {}))),
     **dict.fromkeys(("view_as_complex", "view_as_complex_copy"), st.builds(lambda: ((torch.rand(3, 2),), {}))),
-    "sym_stride.int": st.builds(lambda: ((torch.rand(3, 2), 0), {})),
-    "sym_storage_offset": st.builds(lambda: ((torch.rand(3, 2),), {})),
+    "sym_size.int": with_dim(whole).map(lambda args: (args, {})),
+    "sym_stride.int": with_dim(whole).map(lambda args: (args, {})),
+    "sym_numel": whole.map(lambda x: ((x,), {})),
+    "sym_storage_offset": whole.map(lambda x: ((x.flatten()[1:],), {})),
     "sym_constrain_range": given_as(small, min=st.just(0)),
     "sym_constrain_range_for_size": given_as(small, min=st.just(0)),
 }

@@ -118,6 +118,26 @@ def test_what_is_proved_of_300_programs_is_so():
     assert sum(map(held, range(25, 325))) > 40
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("seen", "status"),
+    [
+        (lambda x: x.view(-1, 3), "proved"),
+        (lambda x: x.unflatten(1, (1, 3))[:, 0, 1:], "proved"),
+        (lambda x: x.detach().unsqueeze(1).expand(-1, 2, -1), "proved"),
+        (lambda x: 9 - x, "tried"),
+    ],
+)
+def test_padding_of_an_index_looks_up_row_0_through_every_view(seen, status):
+    model = Made(lambda m, x: m.table(seen(x)))
+    program = export(model, (torch.zeros(5, 3, dtype=torch.int64),), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}})
+    found = buckets(program, at_most=2)
+    assert found.padding.status == status
+    for size in range(2, 10):
+        x = torch.randint(0, 10, (size, 3))
+        assert not unequal(model(x), found.padding.call(found.corner_of, (x,), {}))
+
+
 def of_one_row(equation):
     model = Made(lambda _, x: torch.einsum(equation, x, torch.ones(1, 3)))
     return export(model, (torch.randn(5, 2),), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}})

@@ -23,6 +23,7 @@ from shapeproof.contract.sizes import further_sizes, readings
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, NoGraphForm, has_graph_form
+from shapeproof.export.ops.table import SIZE
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator
@@ -167,7 +168,7 @@ class _Writer:
             return placeholder
         key = (source, index)
         if key not in self._sizes:
-            self._sizes[key] = self._call(torch.ops.aten.sym_size.int, placeholder, index)
+            self._sizes[key] = self._call(SIZE, placeholder, index)
         return self._sizes[key]
 
     def _call(self, target: Callable[..., Any], *args: Any) -> Any:
@@ -297,9 +298,6 @@ def _after(node: torch.fx.Node) -> torch.fx.Node:
 
 def _write(answer: Formula, numbers: dict[str, _Number], before: torch.fx.Node) -> None:
     call = functools.partial(nodes.call_before, before)
-    read = {
-        name: node if index is None else call(torch.ops.aten.sym_size.int, node, index)
-        for name, (node, index) in numbers.items()
-    }
+    read = {name: node if index is None else call(SIZE, node, index) for name, (node, index) in numbers.items()}
     condition = Computation(read, call).formula(answer)
     nodes.insert_call(before, symbols.ASSERTION, (condition, UNKNOWN.format(format_formula(answer))))

@@ -21,6 +21,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes
+from shapeproof.export.ops.table import SIZE, kind_of, known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.traced import translator_of
@@ -28,7 +29,6 @@ from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
-_SLICES = (torch.ops.aten.slice.Tensor, torch.ops.aten.slice_copy.Tensor)
 _ARGUMENTS = ("self", "dim", "start", "end", "step")
 _NO_BOUND = (None, torch.iinfo(torch.int64).max)
 
@@ -37,10 +37,16 @@ def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
     """Write out the bounds of slices in place, unless these are proved to be in order and within the sliced size."""
     translator = translator_of(program)
     for module in graph_modules(program.graph_module):
-        written = [_Slice(node, translator, facts).write() for node in nodes.calls_of(module.graph, *_SLICES)]
+        slices = [node for node in module.graph.nodes if _is_slice(node.target)]
+        written = [_Slice(node, translator, facts).write() for node in slices]
         if any(written):
             module.graph.lint()
             module.recompile()
+
+
+def _is_slice(target: Any) -> bool:
+    """True for the operators of slices: views, and copies."""
+    return kind_of(known_of(target).copies_view or target) == "slice"
 
 
 class _Slice:
@@ -86,7 +92,7 @@ class _Slice:
 
     @functools.cached_property
     def _length(self) -> torch.fx.Node:
-        return self._call(torch.ops.aten.sym_size.int, self._operand, self._dim)
+        return self._call(SIZE, self._operand, self._dim)
 
     def _call(self, target: Any, *args: Any) -> torch.fx.Node:
         self._made.append(nodes.insert_call(self._node, target, args))

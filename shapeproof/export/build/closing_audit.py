@@ -26,6 +26,7 @@ from shapeproof.contract.sizes import further_sizes, plainly, readings
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.nodes import arguments, calls_of, graphs_that_run, input_nodes
 from shapeproof.export.graph.readback import Value, assertions
+from shapeproof.export.ops.table import SIZE
 from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, PROMISED
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.records import DataCheck
@@ -33,8 +34,6 @@ from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
-
-_SIZE = torch.ops.aten.sym_size.int
 
 
 def unmatched(
@@ -122,7 +121,7 @@ class _Read:
 
     def source(self, node: torch.fx.Node) -> Value:
         """Return the value of a node that reads an input or data; used by readback.py."""
-        operand, index = node.args if node.target is _SIZE else (node, 0)
+        operand, index = node.args if node.target is SIZE else (node, 0)
         named = self._names.get((self._leaves.get(operand), index))
         if named is not None:
             return named

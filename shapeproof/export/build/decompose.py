@@ -41,6 +41,7 @@ from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
 from shapeproof.export.ops.shapes.recurrent import unrolled
+from shapeproof.export.ops.table import SLICE, kind_of
 from shapeproof.export.shim import trees
 from shapeproof.export.shim.modules import without_data
 from shapeproof.export.shim.process.idle_work import quiet
@@ -214,8 +215,6 @@ def _operator(decision: Decision) -> str:
     return f"an operator ({short(decision.framework.file)})" if decision.framework else "an operator"
 
 
-_SPLIT = torch.ops.aten.split_with_sizes.default
-_SLICE = torch.ops.aten.slice.Tensor
 _EXTREMES = (torch.sym_min, torch.sym_max)
 
 
@@ -228,7 +227,7 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
             _settle(node, translator, facts, checking)
         for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
             _divide_by_one(node)
-        for node in module.graph.find_nodes(op="call_function", target=_SPLIT):
+        for node in [each for each in module.graph.nodes if _is_core_split(each.target)]:
             _slice_each(node)
         module.recompile()
     write_divisions(program, facts)
@@ -294,6 +293,11 @@ def _divide_by_one(node: torch.fx.Node) -> None:
         node.target, node.args = operator.truediv, (number, 1)
 
 
+def _is_core_split(target: Any) -> bool:
+    """True for the core operator of splits; a program that has another one was asked to keep it."""
+    return kind_of(target) == "split" and torch.Tag.core in target.tags
+
+
 def _slice_each(split: torch.fx.Node) -> None:
     """Rewrite a split as one slice per piece, if the lengths are constant and the first dimension is dynamic."""
     named = nodes.arguments(split)
@@ -306,6 +310,6 @@ def _slice_each(split: torch.fx.Node) -> None:
     ends = list(itertools.accumulate(sizes))
     for user in users:
         index: Any = user.args[1]
-        user.target = _SLICE
+        user.target = SLICE
         user.args = (named["self"], named["dim"], ends[index] - sizes[index], ends[index], 1)
     split.graph.erase_node(split)

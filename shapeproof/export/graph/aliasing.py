@@ -24,7 +24,7 @@ import torch
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.shape_functions import Layout
-from shapeproof.export.ops.table import goes_by_sizes, known_of
+from shapeproof.export.ops.table import goes_by_sizes, kind_of, known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import graph_modules, leaves
 
@@ -132,12 +132,8 @@ class _Watched:
         return any(operand in values for later in self._order[at + 1 :] for operand in later.all_input_nodes)
 
 
-_aten = torch.ops.aten
-_JOINING = frozenset({_aten.cat.default, _aten.stack.default})
 _RANKS_OF_IMAGES = (4, 5)
 """Only a joined tensor of these ranks may be laid as its operands are, with its channels last."""
-_BY_SIZES = frozenset({"narrow", "squeeze", "sum_to_size", "sym_numel", "sym_size"})
-"""Operators that go by the sizes of their operands, besides those of which the table or a family says so."""
 
 
 def told_layouts(graph: torch.fx.Graph, relaid: Collection[Any]) -> set[Any]:
@@ -169,19 +165,19 @@ def _goes_by_sizes(node: torch.fx.Node) -> bool:
     """True if the sizes of a call's operands determine, whatever their layout, if it raises and the sizes it gives."""
     if node.target is operator.getitem:
         return True
-    if node.target is _aten.view.default:  # one dimension, of whatever stride, can be split
-        return bool(nodes.metadata(node.args[0]).dim() <= 1)
     target: Any = node.target
     known = known_of(target)
+    if known.as_asked and not known.alias_or_copy:  # one dimension, of whatever stride, can be split
+        return bool(nodes.metadata(node.args[0]).dim() <= 1)
     if getattr(target, "namespace", None) != "aten" or known.reads_layout or known.reads_beyond or known.resizes:
         return False
-    said = known.values or known.shape or known.order or known.view or known.alias_or_copy
-    return bool(said) or goes_by_sizes(target) or target.overloadpacket.__name__ in _BY_SIZES
+    said = known.values or known.shape or known.order or known.view or known.alias_or_copy or known.reads
+    return bool(said) or goes_by_sizes(target)
 
 
 def _lies_row_by_row(node: torch.fx.Node) -> bool:
     """True if the result of a call is new and contiguous, however its operands lie."""
-    if node.target in _JOINING:
+    if kind_of(node.target) in {"cat", "stack"}:
         return nodes.metadata(node).dim() not in _RANKS_OF_IMAGES
     rule = known_of(node.target).shape
     return rule is not None and rule.layout is Layout.NONE

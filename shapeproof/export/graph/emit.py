@@ -35,12 +35,11 @@ _INTEGER: Mapping[str, Callable[..., Any]] = {
     "or": operator.or_,
 }
 _REAL: Mapping[str, Callable[..., Any]] = {
-    **{op: REAL[op] for op in ("add", "sub", "mul", "neg", "truediv", "inttruediv", "floordiv", "mod")},
+    **{op: own for op, own in REAL.items() if own.__module__ == operator.add.__module__},
+    **{op: symbolic for op in REAL if (symbolic := getattr(torch, f"sym_{op}", None))},
     "pow": operator.pow,
-    "min": torch.sym_min,
-    "max": torch.sym_max,
-    "sqrt": torch.sym_sqrt,
 }
+"""Python's operators, and torch's functions of symbolic numbers."""
 
 
 class NoGraphForm(ValueError):

@@ -226,8 +226,8 @@ def become(node: torch.fx.Node, made: torch.fx.Node, apart: Sequence[torch.fx.No
 
 def _describe(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:
     gives_nothing = not getattr(schemas.schema_of(target), "returns", True)
-    is_size = target is torch.ops.aten.sym_size.int
-    node.meta["val"] = None if gives_nothing else values[0].shape[values[1]] if is_size else target(*values)
+    read = known_of(target).reads or target
+    node.meta["val"] = None if gives_nothing else read(*values)
     node.meta["stack_trace"] = ""
     node.meta["nn_module_stack"] = _root_stack(node.graph)
 

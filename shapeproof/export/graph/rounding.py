@@ -71,7 +71,7 @@ def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bo
     func: Any = node.target
     if not all(_are_floats(each.meta.get("val")) for each in (node, *reaching)):
         return False
-    if func is torch.ops.aten.view.dtype and node.meta["val"].dtype != reaching[0].meta["val"].dtype:
+    if kind_of(func) == "reinterpreted" and node.meta["val"].dtype != reaching[0].meta["val"].dtype:
         return False
     holds = _WHERE.get(kind_of(func))
     if holds is not None:

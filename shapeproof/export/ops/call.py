@@ -207,6 +207,7 @@ class Operator:
         rejects_itself: eager raises if it reads the very memory that it writes, too.
         resizes: it may change the size of a storage.
         reads_beyond: it reads elements of the storage outside of its operand.
+        reads: the method of a tensor that reads the same number off it.
         reads_layout: it acts on strides or an offset that reach no element: those of a tensor without elements, too.
         states_range: it states the user's range of a number.
         divides_by: its kernel divides by these sizes of its operands unchecked: where one is 0, the process ends. None
@@ -246,6 +247,7 @@ class Operator:
     rejects_itself: bool = False
     resizes: bool = False
     reads_beyond: bool = False
+    reads: Callable[..., Any] | None = None
     reads_layout: bool = False
     states_range: bool = False
     divides_by: tuple[int, ...] | None = ()

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from shapeproof.export.ops import rewritten
 from shapeproof.export.ops.shapes.shape_functions import each_dim
+from shapeproof.export.ops.table import SLICE
 from shapeproof.export.shim.numbers.symbols import may_be_negative
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
@@ -85,8 +86,7 @@ def tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> tuple[torch.Te
     """
     sizes = [(x.shape[dim] + sections - 1 - part) // sections for part in range(sections)]
     ends = itertools.accumulate(sizes)
-    cut = torch.ops.aten.slice.Tensor
-    return tuple(cut(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True))
+    return tuple(SLICE(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True))
 
 
 def max_pool1d(
@@ -137,10 +137,9 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
     tensor([1, 5])
     """
     begun, at = (dim2, offset) if offset >= 0 else (dim1, -offset)
-    cut = torch.ops.aten.slice.Tensor
-    x = cut(x, begun, torch.sym_min(at, x.shape[begun]))
+    x = SLICE(x, begun, torch.sym_min(at, x.shape[begun]))
     side = torch.sym_min(x.shape[dim1], x.shape[dim2])
-    square: torch.Tensor = cut(cut(x, dim1, 0, side), dim2, 0, side)
+    square: torch.Tensor = SLICE(SLICE(x, dim1, 0, side), dim2, 0, side)
     return square.diagonal(0, dim1, dim2)
 
 

@@ -432,7 +432,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("regrouped", "reinterpreted"), _viewed),
     "reordered": _as_many,
     "slice": _sliced,
-    **dict.fromkeys(("select", "split", "reduction", "along a dim", "order", "choice", "rows"), _along()),
+    **dict.fromkeys(("select", "split", "unbind", "reduction", "along a dim", "order", "choice", "rows"), _along()),
     "softmax gradient": _soft_gradient,
     "scan": _running,
     **dict.fromkeys(("flip", "roll"), _along("dims")),

@@ -15,7 +15,7 @@ import torch
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops.call import Call, Shape, Span
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.ops.value_ranges import Bounds
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
 
@@ -63,7 +63,7 @@ def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Return the arguments that an operator mutates, with running statistics; `detach_` mutates no elements."""
     updates = updates_statistics(target, args, kwargs)
-    if not updates and (not is_mutable(target) or target is torch.ops.aten.detach_.default):
+    if not updates and (not is_mutable(target) or kind_of(target) == "alias"):
         return []
     named = by_name(target, args, kwargs)
     updated = ("running_mean", "running_var") if updates else ()

@@ -31,9 +31,11 @@ from shapeproof.export.ops.shapes.shape_functions import Layout, ShapeFunction
 
 _FAMILIES = """
     pointwise:
-        smooth = absolute add addcmul asinh atan celu clamp clamp_max clamp_min clip clone copy cosh deg2rad erfc exp2
+        sum of two = add
+        difference of two = sub subtract
+        smooth = absolute addcmul asinh atan celu clamp clamp_max clamp_min clip clone copy cosh deg2rad erfc exp2
             expm1 fill hypot lerp lift_fresh_copy log_sigmoid logaddexp masked_fill maximum minimum negative prelu
-            rad2deg rsub sinc sinh square sub subtract where.self where.Scalar where.ScalarOther
+            rad2deg rsub sinc sinh square where.self where.Scalar where.ScalarOther
             where.ScalarSelf
         smooth unary = abs cos elu erf exp gelu hardsigmoid hardswish hardtanh leaky_relu mish neg relu relu6 selu
             sigmoid silu sin softplus tanh
@@ -47,12 +49,13 @@ _FAMILIES = """
             remainder
         power = pow
         dropout = dropout feature_dropout alpha_dropout
-    view: expand, slice, select
-        alias = alias broadcast_tensors contiguous detach expand_as to type_as
+    view: expand, slice, select, unbind
+        alias = alias broadcast_tensors contiguous detach expand_as lift.default to type_as
         reinterpreted = view.dtype
         regrouped = view reshape _unsafe_view flatten unflatten view_as reshape_as
         reordered = transpose permute t unsqueeze squeeze.dim squeeze.dims movedim swapaxes numpy_T mT matrix_H
-        split = unbind chunk tensor_split.sections split split_with_sizes unsafe_chunk unsafe_split
+        split = chunk tensor_split.sections split split_with_sizes unsafe_chunk unsafe_split unsafe_split_with_sizes
+        narrowed = narrow.default squeeze.default
     reduction: mean, logsumexp, trace
         sum = sum nansum any
         count = count_nonzero
@@ -186,7 +189,10 @@ _RECORDS: Mapping[str, Operator] = {
     "as_strided_scatter": Operator(reads_beyond=True),
     **_each("view.dtype view_copy.dtype view_as_complex view_as_complex_copy", reads_layout=True),
     "_reshape_alias": Operator(alias_or_copy=True, reads_layout=True),
-    **_each("sym_stride.int sym_storage_offset.default", reads_layout=True),
+    "sym_size": Operator(reads=torch.Tensor.size),
+    "sym_numel": Operator(reads=torch.Tensor.numel),
+    "sym_stride": Operator(reads=torch.Tensor.stride, reads_layout=True),
+    "sym_storage_offset": Operator(reads=torch.Tensor.storage_offset, reads_layout=True),
     "unsqueeze.default": Operator(in_order=True, order=True),
     "transpose.int": Operator(order=True),
     "permute.default": Operator(order=True),
@@ -400,6 +406,11 @@ def _named(name: str) -> Operator:
     return OPERATORS.get(name) or OPERATORS.get(name.rpartition(".")[0], _UNKNOWN)
 
 
+SIZE, SLICE = torch.ops.aten.sym_size.int, torch.ops.aten.slice.Tensor
+"""The operators by which graphs read a size and take a part."""
+DETACH = torch.ops.aten.detach.default
+"""The view that counts as an operation: no gradient passes through it."""
+
 _NONE = ("", "")
 _FAILING = frozenset(
     {"", "choice", "window gradient", "sample", "recurrence", "gather", "scatter", "loss of data", "runs of data"}
@@ -409,10 +420,13 @@ _CONTINUOUS = frozenset(
     {"along a dim", "scan", "move", "concatenation", "contraction", "window", "window gradient", "recurrence", "loss"}
 )
 """The families that are continuous in their float operands."""
-_ALSO_CONTINUOUS = frozenset({"smooth", "smooth unary", "dropout", "slice", "split", "embedding", "written", "scatter"})
+_ALSO_CONTINUOUS = frozenset(
+    {"sum of two", "difference of two", "smooth", "smooth unary", "dropout"}
+    | {"slice", "split", "unbind", "embedding", "written", "scatter"}
+)
 _BY_SIZES = frozenset({"pointwise", "reduction", "contraction", "move"})
 """The families that raise, and give sizes, by the sizes of their operands, however these lie in memory."""
-_ALSO_BY_SIZES = frozenset({"alias", "expand", "reordered", "split", "repeats", "repeated rows"})
+_ALSO_BY_SIZES = frozenset({"alias", "expand", "reordered", "split", "unbind", "narrowed", "repeats", "repeated rows"})
 
 
 @functools.lru_cache(4096)

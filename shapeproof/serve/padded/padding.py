@@ -29,6 +29,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.row_by_row import Varying
+from shapeproof.export.ops.table import family_of, kind_of, known_of
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.serve.padded.plans import Point, dominates
 from shapeproof.wording import values_text
@@ -36,9 +37,6 @@ from shapeproof.wording import values_text
 Locate = Callable[[Point], Point]
 _LARGEST = 2**22
 """Inputs with more elements are not made up for a trial."""
-_KEEPING_VALUES = ("aten.view.", "aten.reshape.", "aten.to.", "aten._to_copy.", "aten.permute.", "aten.transpose.",
-                   "aten.unsqueeze.", "aten.squeeze.", "aten.clone.", "aten.contiguous.")  # fmt: skip
-"""Operators that give the elements they are given."""
 
 
 @dataclass(frozen=True)
@@ -185,16 +183,21 @@ def _result_sizes(rows: Rows, node: Any, varying: Varying, known: set[str]) -> t
     raise UsageError(f"the result `{node}` is a size that padding changes")
 
 
+def _gives_elements(target: Any) -> bool:
+    """True if the elements of an operator's result are its operand's."""
+    return family_of(target) == "view" or known_of(target).in_order
+
+
 def _reads_zero(rows: Rows, node: torch.fx.Node) -> bool:
     """Whether a node looks up rows of a fixed table by an input, so that padding looks up row 0, which is there."""
-    if str(node.target) != "aten.embedding.default":
+    if kind_of(node.target) != "embedding":
         return False
     given = schemas.by_name(node.target, node.args, node.kwargs)
     table, index = given["weight"], given["indices"]
     if rows.varies(table) or not rows.first(index):
         return False
     size = rows.sizes(table.meta["val"])[0]
-    while index.op == "call_function" and str(index.target).startswith(_KEEPING_VALUES) and rows.apart(index):
+    while _gives_elements(index.target) and rows.apart(index):
         index = index.args[0]
     return index.op == "placeholder" and size.is_constant and size.constant_value >= 1
 

@@ -14,7 +14,7 @@ from shapeproof.export.ops.call import ANYTHING, Shape
 from shapeproof.export.ops.row_by_row import Varying, pointwise, row_by_row
 from shapeproof.export.ops.schemas import Operands
 from shapeproof.export.ops.shapes.samples import dims_of, of_eager
-from shapeproof.export.ops.table import KINDS, family_of, kind_of
+from shapeproof.export.ops.table import KINDS, family_of, kind_of, known_of
 from tests.export.trace.checks.test_failures import calls, overloads
 from tests.thoroughness import examples
 
@@ -141,3 +141,56 @@ def test_a_sample_is_run_outside_of_any_mode_and_answers_for_its_arguments_alone
         torch.set_default_dtype(torch.float32)
     assert of_eager(ATEN.sub.Tensor, {"self": x > 0, "other": x > 0}) is None
     assert dims_of(ATEN.amax.default, {"self": x, "dim": [0]}) is None  # eager refuses an empty operand
+
+
+VIEWED = {
+    **dict.fromkeys(["alias", "detach", "lift", "mT", "matrix_H", "numpy_T", "squeeze", "t", "unbind"], ()),
+    **dict.fromkeys(["expand", "view", "_unsafe_view"], ([1, 3, 1],)),
+    **dict.fromkeys(["movedim", "permute", "swapaxes", "transpose"], (0, 1)),
+    **dict.fromkeys(["chunk", "split", "tensor_split", "unsafe_chunk", "unsafe_split"], (2,)),
+    **dict.fromkeys(["split_with_sizes", "unsafe_split_with_sizes"], ([1, 2],)),
+    **dict.fromkeys(["expand_as", "view_as"], (torch.ones(3, 1),)),
+    "permute": ([1, 0],),
+    **dict.fromkeys(["select", "slice", "unsqueeze"], (0, 1)),
+    "unsqueeze": (1,),
+    "squeeze.dim": (1,),
+    "squeeze.dims": ([1],),
+    "narrow": (0, 1, 2),
+    "unflatten": (0, [1, 3]),
+    "view.dtype": (torch.int32,),
+}
+"""The arguments, after the operand, of each operator that is said to return a view, for an operand of sizes [3, 1]."""
+
+
+def of_views():
+    """Return the operators of the family of views that never copy."""
+    named = {name for name, (family, _) in KINDS.items() if family == "view" and not copies(name)}
+    return {name.removesuffix(".default").removesuffix(".sections") for name in named} - {"broadcast_tensors"}
+
+
+def copies(name):
+    packet, _, overload = name.partition(".")
+    each = [f"aten.{packet}.{one}" for one in ([overload] if overload else getattr(ATEN, packet).overloads())]
+    return any(known_of(one).alias_or_copy for one in each)
+
+
+def viewed(name, operand):
+    packet, _, overload = name.partition(".")
+    operator = getattr(ATEN, packet)
+    found = (getattr(operator, overload) if overload else operator)(operand, *VIEWED[name])
+    return found if isinstance(found, list | tuple) else [found]
+
+
+def test_every_view_is_tried():
+    assert of_views() == VIEWED.keys()
+
+
+@pytest.mark.parametrize("name", VIEWED)
+def test_a_view_lies_in_its_operands_memory_and_has_its_elements(name):
+    """hollow.py runs no view; padding.py follows elements through views; moved.py runs them on elements' numbers."""
+    elements, numbers = torch.tensor([[2.0], [float("nan")], [0.0]]), torch.arange(3).reshape(3, 1)
+    assert all(torch._C._is_alias_of(each, elements) for each in viewed(name, elements))
+    assert not any(each.any() for each in viewed(name, torch.zeros(3, 1)))
+    if name != "view.dtype":
+        for found, places in zip(viewed(name, elements), viewed(name, numbers), strict=True):
+            assert torch.equal(found.nan_to_num(7), elements.flatten()[places].nan_to_num(7))

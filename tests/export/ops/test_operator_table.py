@@ -167,6 +167,8 @@ def elements(ran, known):
 
 
 def effects(ran, known):
+    if known.reads is not None:
+        assert known.reads(*ran.args) == ran.result
     if known.broadcasts is not None:
         wide = [ran.before[each.name] for each in ran.func._schema.arguments][: len(ran.args)]
         operand = wide[known.broadcasts]

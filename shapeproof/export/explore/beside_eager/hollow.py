@@ -24,7 +24,7 @@ import torch
 
 from shapeproof.export.limits import CHEAP_ELEMENTS
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import family_of, kind_of, known_of
 from shapeproof.export.shim.process.modes import generators_restored, modes, precision
 from shapeproof.export.shim.storages import (
     bytes_of,
@@ -45,15 +45,6 @@ _META = torch.device("meta")
 
 FEW_ELEMENTS = 64
 """A tensor of so few floats keeps them: a scale, or a bias, that a model may read."""
-
-_VIEWS = {
-    *("aten._unsafe_view.default", "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default"),
-    *("aten.lift.default", "aten.lift_fresh.default"),
-}
-"""Their results lie in the memory of the operand, and no schema says so."""
-
-_COPIES = {"aten._to_copy.default", "aten.clone.default"}
-"""Their results have the contents of the operand, where the two lie alike."""
 
 _MOST_DRAWN = 2**14
 """The most random numbers by which the generator is advanced for a call that is not run."""
@@ -268,7 +259,7 @@ class Run:
         call = Call(func, told, (around, self._drawn(laid) if _draws(func, args, kwargs) else None), [])
         number = call.number(self.numbers)
         result = self._results((func, args, kwargs), written, laid)
-        if str(func) in _COPIES and _is_alike(args[0], result):
+        if known_of(func).in_order and _is_alike(args[0], result):
             self._contents[storage_of(result)] = self._contents[storage_of(args[0])]
             return result
         for index, each in enumerate(strided_tensors(result)):
@@ -439,10 +430,12 @@ def _digest(tensor: torch.Tensor) -> bytes:
 
 
 def _reads_no_elements(func: Any) -> bool:
-    if str(func) in {"aten._assert_tensor_metadata.default", *_VIEWS} or str(func).startswith("aten.sym_"):
+    """True for reads of metadata and for views, those included whose schemas say no alias, as `_unsafe_view`."""
+    if kind_of(func) == "metadata" or str(func).startswith("aten.sym_"):
         return True
     in_place = torch.Tag.inplace_view in getattr(func, "tags", ()) and not known_of(func).resizes
-    return in_place or schemas.is_view_operator(func, pure=False)
+    unsaid = family_of(func) == "view" and not (known_of(func).alias_or_copy or schemas.is_mutable(func))
+    return in_place or unsaid or schemas.is_view_operator(func, pure=False)
 
 
 def _draws(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -20,10 +20,9 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
+from shapeproof.export.ops.table import SIZE, SLICE
 from shapeproof.export.shim.numbers import symbols
 
-_SIZE = torch.ops.aten.sym_size.int
-_SLICE = torch.ops.aten.slice.Tensor
 _END = torch.iinfo(torch.int64).max
 """The end of a slice that has none."""
 Decided = Callable[[Any], bool | None]
@@ -83,7 +82,7 @@ class _Body:
         """Sizes of operands with a single value, and numbers computed from these."""
         values = dict(zip(module.graph.find_nodes(op="placeholder"), operands, strict=True))
         for node in module.graph.nodes:
-            size = values[node.args[0]].shape[node.args[1]] if node.target is _SIZE and node.args[0] in values else None
+            size = values[node.args[0]].shape[node.args[1]] if node.target is SIZE and node.args[0] in values else None
             value = self._computed(node) if size is None else one_value(size)
             if value is not None:
                 self._written[node] = value
@@ -119,7 +118,7 @@ class _Body:
 
     def _is_whole_slice(self, node: torch.fx.Node) -> bool:
         """True for `x[:]`: torch writes it into a body for the dims of `x[:, 2]` whose sizes it does not know."""
-        if node.target is not _SLICE or node.args[3:] != (_END,) or node.kwargs:
+        if node.target is not SLICE or node.args[3:] != (_END,) or node.kwargs:
             return False
         start: Any = node.args[2]
         return bool((self._written.get(start) if isinstance(start, torch.fx.Node) else start) == 0)

@@ -41,7 +41,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.layouts import same_shape, same_strides
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
 from shapeproof.export.shim.storages import kind
 from shapeproof.export.trace.traced import env_of, left_in, translator_of
@@ -296,7 +296,7 @@ class _Comparison:
 
     def _idle(self, node: torch.fx.Node, named: Mapping[str, Any]) -> frozenset[str]:
         """Return the arguments without effect: with one key and no mask, attention attends to it, causal or not."""
-        if str(node.target) != "aten.scaled_dot_product_attention.default" or named["attn_mask"] is not None:
+        if kind_of(node.target) != "attention" or named["attn_mask"] is not None:
             return frozenset()
         keys = self.left.quantity(self.left.value(named["key"]).shape[-2])
         one = isinstance(keys, Term) and implied(f.le(keys, 1), self.region)

@@ -16,24 +16,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapeproof.export.limits import CHEAP_ELEMENTS
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import DETACH, kind_of, known_of
 from shapeproof.export.shim.storages import is_own, kind
 
 if TYPE_CHECKING:
     from shapeproof.export.explore.compare.operations import Side
 
-_ATEN = torch.ops.aten
-_MOVES = frozenset(
-    {
-        _ATEN.permute.default,
-        _ATEN.transpose.int,
-        _ATEN.slice.Tensor,
-        _ATEN.select.int,
-        _ATEN.expand.default,
-        _ATEN.cat.default,
-    }
-)
-"""Operators that are run on the elements' numbers."""
+_MOVES = frozenset({"cat", "expand", "reordered", "select", "slice"})
+"""The kinds of operators that are run on the elements' numbers."""
 
 
 class _Unknown(Exception):
@@ -87,15 +78,16 @@ class Moved:
             return self._state[node.name]
         if node.op != "call_function":
             raise _Unknown
-        if known_of(node.target).resizes_image:
+        target: Any = node.target
+        if known_of(target).resizes_image:
             self._keeps_its_size(node)
             return self._argument(node.args[0])
         moved: torch.Tensor
         if self._is_in_order(node):
             moved = self._argument(node.args[0]).reshape(self._argument([*self._side.value(node).shape]))
-        elif node.target in _MOVES:
+        elif kind_of(target) in _MOVES and not schemas.is_mutable(target):
             args, kwargs = self._argument([*node.args]), {name: self._argument(v) for name, v in node.kwargs.items()}
-            moved = node.target(*args, **kwargs)
+            moved = target(*args, **kwargs)
         else:
             raise _Unknown
         if moved.numel() > CHEAP_ELEMENTS:
@@ -126,7 +118,7 @@ class Moved:
     def _is_in_order(self, node: torch.fx.Node) -> bool:
         """True if a node returns the elements of its operand in order and passes gradients on; its sizes may differ."""
         known = known_of(node.target)
-        if node.target is _ATEN.detach.default or not (known.in_order or (known.alias_or_copy and not known.drops)):
+        if node.target is DETACH or not (known.in_order or (known.alias_or_copy and not known.drops)):
             return False
         mine, other = self._side.value(node), self._side.value(node.args[0])  # type: ignore[arg-type]
         return isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor) and kind(mine) == kind(other)

@@ -31,7 +31,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.layouts import Sizes, is_empty, same_layout
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import DETACH, known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.shim.trees import graph_modules, leaves
@@ -39,9 +39,6 @@ from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import equal, implied
-
-_DETACH = torch.ops.aten.detach.default
-"""The view that counts as an operation: no gradient passes through it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +157,7 @@ class Side:
 
     def _cut(self, node: torch.fx.Node, copied: torch.fx.Node | None) -> None:
         """Record the `detach` that a node's tensor is seen through."""
-        if node.target is _DETACH:
+        if node.target is DETACH:
             self.cuts[node] = node
             return
         mine = set(self.at(node))
@@ -226,7 +223,7 @@ class Side:
         """
         found = storages(self.value(node))
         pure = self.changed.isdisjoint(found)
-        if node.op != "call_function" or node.target is _DETACH:
+        if node.op != "call_function" or node.target is DETACH:
             return False
         if not (schemas.is_view_operator(node.target, pure=pure) or node.target is operator.getitem):
             return False

@@ -22,8 +22,6 @@ from shapeproof.export.source.frames import entry
 from shapeproof.export.trace.calls.operators import call
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
-_SIZE = torch.ops.aten.sym_size.int
-
 
 class TakenOtherwiseError(LookupError):
     """The two programs do not take the same kinds of numbers from data, one after the other."""
@@ -77,7 +75,7 @@ def with_sizes(
             for node in program.graph.nodes:
                 if node not in sizes:
                     args, kwargs = nodes.operands(node, sizes.__getitem__)
-                    sizes[node] = args[0].shape[args[1]] if node.target is _SIZE else node.target(*args, **kwargs)
+                    sizes[node] = (known_of(node.target).reads or node.target)(*args, **kwargs)
     except Exception:  # noqa: BLE001 - whatever it is, the values are not known then
         return None
     return sizes

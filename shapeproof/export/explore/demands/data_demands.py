@@ -23,7 +23,7 @@ from shapeproof.export.declare.materialize import comparable, is_ordered
 from shapeproof.export.explore.demands.graph_demands import indexed, size_along
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.graph import nodes
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts
@@ -44,7 +44,7 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
     return [*found, functools.partial(_pass_checks, traced.trial.facts, taken, examples)] if taken else found
 
 
-_SIGNS = {"aten.add.Tensor": 1, "aten.sub.Tensor": -1}
+_SIGNS = {"sum of two": 1, "difference of two": -1}
 
 
 def _shifted(
@@ -65,10 +65,10 @@ def _shifted(
         source, shift = found[base]
         if _keeps(node.target):
             found[node] = source, shift
-        elif str(node.target) in _SIGNS and not node.kwargs:
+        elif kind_of(node.target) in _SIGNS and not (node.kwargs or node.args[2:]):
             added = nodes.metadata(node.args[1])
             if isinstance(added, int | torch.SymInt):
-                found[node] = source, shift + _SIGNS[str(node.target)] * read(added)
+                found[node] = source, shift + _SIGNS[kind_of(node.target)] * read(added)
     return found
 
 
@@ -219,9 +219,9 @@ def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
     how = known_of(node.target).reduces_all
     if how is not None:
         return _Number(sources[of], how) if of in sources and not rest else None
-    if node.target is operator.getitem and str(of.target) == "aten.unbind.int":
+    if node.target is operator.getitem and kind_of(of.target) == "unbind":
         of, rest = of.args[0], [*of.args[1:], *rest] if len(of.args) > 1 else [0, *rest]
-    elif str(node.target) != "aten.select.int":
+    elif kind_of(node.target) != "select":
         return None
     is_element = of in sources and of.meta["val"].dim() == 1 and isinstance(rest[1], int)
     return _Number(sources[of], "element", rest[1]) if is_element else None

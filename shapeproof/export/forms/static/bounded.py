@@ -34,7 +34,7 @@ from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
-from shapeproof.export.ops.table import kind_of, known_of
+from shapeproof.export.ops.table import SLICE, kind_of, known_of
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.guarding import assert_all
@@ -243,11 +243,11 @@ class _Run(torch.fx.Interpreter):
 
     def _called(self, node: torch.fx.Node) -> Any:
         value = node.meta.get("val")
-        if str(node.target) == "aten._assert_scalar.default":
+        if node.target is symbols.ASSERTION:
             return self._asserted(node)
         if isinstance(value, _NUMBERS):
             return self._number(node)
-        if "sym_constrain_range" in str(node.target):
+        if known_of(node.target).states_range:
             return None
         given = [each for each in node.all_input_nodes if isinstance(self.env.get(each), torch.Tensor)]
         numbers = [each for each in given if isinstance(each.meta.get("val"), _NUMBERS)]
@@ -353,7 +353,7 @@ class _Run(torch.fx.Interpreter):
         if kind == "slice":
             start, step = named["start"] or 0, named["step"]
             (dim,) = (named["dim"] % len(sizes),)
-            found = torch.ops.aten.slice.Tensor(named["self"], dim, start, start + step * sizes[dim], step)
+            found = SLICE(named["self"], dim, start, start + step * sizes[dim], step)
         elif kind == "arange":
             start, step = named.get("start", 0), named.get("step", 1)
             found = (torch.arange(sizes[0], device=named["device"]) * step + start).to(node.meta["val"].dtype)

@@ -17,12 +17,12 @@ from shapeproof.constraints.terms import ONE, Term, constant, symbol
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, product
 from shapeproof.export.ops.row_by_row import PLACED, Varying, rises, row_by_row, tensors
 from shapeproof.export.ops.schemas import Operands
-from shapeproof.export.ops.table import kind_of
+from shapeproof.export.ops.table import SIZE, kind_of, known_of
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
-_ASSERTING = {"aten._assert_scalar.default", "aten.sym_constrain_range.default"}
 
 
 class Rows:
@@ -88,7 +88,7 @@ class Rows:
         """True if a node keeps rows apart: none of its operands vary, or a rule says so."""
         if node.op != "call_function" or node.target is operator.getitem:
             return True
-        if str(node.target) in _ASSERTING:
+        if node.target is symbols.ASSERTION or known_of(node.target).states_range:
             return not any(map(self.varies, node.all_input_nodes)) or all(map(self._is_declared, node.all_input_nodes))
         if _is_number(node):
             return True
@@ -192,7 +192,7 @@ def _groups(parts: list[Term], sizes: Iterable[Term]) -> list[list[Term]] | None
 def _is_number(node: torch.fx.Node) -> bool:
     """True if a node computes with numbers only, or reads a size: then its term says how it varies."""
     values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
-    return str(node.target) == "aten.sym_size.int" or all(isinstance(value, _NUMBERS) for value in values)
+    return node.target is SIZE or all(isinstance(value, _NUMBERS) for value in values)
 
 
 def listed(value: Any) -> Sequence[Any]:

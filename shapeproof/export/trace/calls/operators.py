@@ -32,7 +32,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes import recurrent
 from shapeproof.export.ops.shapes.layouts import keeps_layout, sharing
-from shapeproof.export.ops.table import is_unary, known_of
+from shapeproof.export.ops.table import DETACH, is_unary, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.each_call import unrecorded
 from shapeproof.export.shim.process.modes import Switches, casts, modes
@@ -171,8 +171,7 @@ class _Operation:
 
     def _aliased(self) -> Any:
         """Return the arguments with each tensor aliased; the operator may change the alias's view."""
-        detach = torch.ops.aten.detach.default
-        return map_tensors(self.arguments, lambda tensor: self._run(detach, (tensor,), {}))
+        return map_tensors(self.arguments, lambda tensor: self._run(DETACH, (tensor,), {}))
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:

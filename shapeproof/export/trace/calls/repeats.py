@@ -34,7 +34,7 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.layouts import Size, Sizes, dims, keeps_layout, lie_row_by_row, lies_row_by_row
 from shapeproof.export.ops.shapes.samples import Dims, dims_of
 from shapeproof.export.ops.shapes.shape_functions import result_like
-from shapeproof.export.ops.table import is_unary, known_of
+from shapeproof.export.ops.table import is_unary, kind_of, known_of
 from shapeproof.export.shim.process.each_call import unrecorded
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
@@ -192,9 +192,6 @@ class Repeats:
         return known.constant_value if isinstance(known, Term) and known.is_constant else size
 
 
-_aten = torch.ops.aten
-
-
 def _is_left_open(size: Size) -> bool:
     return isinstance(size, int) and size == -1
 
@@ -234,7 +231,8 @@ def plain_view(func: Any, arguments: tuple[Any, Any], sizes: Sizes, write: Calla
     if asked is not None:
         call = schemas.by_name(func, *arguments)
         return _reshaped(call["self"], call[asked], sizes, write)
-    return _VIEWS[func](schemas.by_name(func, *arguments), sizes) if func in _VIEWS else None
+    rule = _VIEWS.get(kind_of(func))
+    return None if rule is None else rule(schemas.by_name(func, *arguments), sizes)
 
 
 def _moved(x: torch.Tensor, found: Dims) -> Laid:
@@ -337,26 +335,17 @@ def _selected(call: Mapping[str, Any], sizes: Sizes) -> Laid | None:
     return Laid([*x.shape[:at], *x.shape[at + 1 :]], strides, offset)
 
 
-_VIEWS: Mapping[Any, Rule] = {
-    _aten.expand.default: _expanded,
-    _aten.slice.Tensor: _sliced,
-    _aten.select.int: _selected,
-}
+_VIEWS: Mapping[str, Rule] = {"expand": _expanded, "slice": _sliced, "select": _selected}
 
 
 def gives_its_operand(func: Any, arguments: tuple[Any, Any], sizes: Sizes) -> bool:
     """True if eager returns the operand itself: it is contiguous, row by row, or has the dtype that is asked for."""
-    if func not in _CONVERTING:
+    call = schemas.by_name(func, *arguments) if known_of(func).alias_or_copy else {}
+    if "memory_format" not in call or "other" in call:
         return False
-    call = schemas.by_name(func, *arguments)
     x, layout, memory = call["self"], call.get("layout"), call.get("memory_format")
-    if func is _aten.contiguous.default:
+    if "copy" not in call:  # `contiguous`, not `to`
         return memory in {0, torch.contiguous_format} and lies_row_by_row(x, sizes.read)  # 0: the schema's default
     same = all(call.get(name) in {None, getattr(x, name)} for name in ("dtype", "device"))
     plain = layout in {None, x.layout} and not call["copy"] and not call.get("pin_memory")
     return same and plain and memory in {None, torch.preserve_format}
-
-
-_CONVERTING = frozenset(
-    {_aten.contiguous.default, _aten.to.dtype, _aten.to.device, _aten.to.dtype_layout},
-)

@@ -203,20 +203,12 @@ def _note(node: torch.fx.Node, known: KnownSizes, *, outermost: bool) -> None:
         return
     value = node.meta["val"]
     if isinstance(value, torch.SymInt):
-        read = _READS.get(node.target)
+        read = known_of(node.target).reads
         source = node.args[0].meta.get("val") if read and isinstance(node.args[0], torch.fx.Node) else None
         if read and isinstance(source, torch.Tensor) and node.args[0].op != "placeholder":  # type: ignore[union-attr]
             node.meta["val"] = read(source, *node.args[1:])
     else:
         node.meta["val"] = known.of(value)
-
-
-_READS: Mapping[Any, Callable[..., Any]] = {
-    torch.ops.aten.sym_size.int: torch.Tensor.size,
-    torch.ops.aten.sym_stride.int: torch.Tensor.stride,
-    torch.ops.aten.sym_numel.default: torch.Tensor.numel,
-    torch.ops.aten.sym_storage_offset.default: torch.Tensor.storage_offset,
-}
 
 
 _COND = torch.ops.higher_order.cond

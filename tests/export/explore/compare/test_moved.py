@@ -63,6 +63,35 @@ def test_positions_of_the_tables_own_size_are_the_table():
         assert agree(model, run, (torch.randn(b, 3, h, w),))
 
 
+class Reordered(Positions):
+    """The positions, with the channels put first by other operators than `permute`."""
+
+    def positions(self, rows, columns):
+        if rows * columns == 4 and rows == columns:
+            return self.table
+        grid = self.then(self.table[:, 1:].reshape(1, 2, 2, 3))
+        grid = F.interpolate(grid, (rows, columns), mode="bicubic", align_corners=False)
+        return torch.cat((self.table[:, :1], grid.permute(0, 2, 3, 1).view(1, -1, 3)), 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("then", "status"),
+    [
+        (lambda grid: grid.movedim(3, 1), "proved"),
+        (lambda grid: grid.mT.swapaxes(1, 2), "proved"),
+        (lambda grid: grid.movedim(3, 1).mT, "refuted"),
+    ],
+)
+def test_every_operator_that_reorders_dims_moves_elements(then, status):
+    """The fault: only `permute` and `transpose` were known to; the kind is known of its family."""
+    model = Reordered(then=then)
+    report = verdict(model)
+    assert report.status == status, str(report)
+    for h, w in itertools.product((2, 4, 8), (2, 4, 8)) if status == "proved" else ():
+        assert agree(model, report.program.module(), (torch.randn(1, 3, h, w),))
+
+
 class OfSquares(Positions):
     """Takes the table as it is where the image is square and has as many patches: by pixels, not by rows of patches."""
 

@@ -11,6 +11,7 @@ import operator
 import pytest
 import sympy
 import torch
+from torch._export.serde import serialize
 from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
@@ -25,6 +26,7 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from shapeproof.export.graph import emit
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.symbols import UNREADABLE
 
@@ -132,6 +134,13 @@ def test_torchs_serializer_does_not_know_absolute_values():
     assert operator.abs in [node.target for node in program.graph.nodes]
     with pytest.raises(Exception, match="Failed serializing node"):
         torch.export.save(program, io.BytesIO())
+
+
+def test_torchs_serializer_knows_the_functions_of_numbers_that_a_graph_computes():
+    """graph/emit.py takes them from Python's operators, and from torch's functions of symbolic numbers."""
+    computed = set(emit._REAL.values()) | set(emit._INTEGER.values())
+    assert computed <= serialize._SYM_OPS
+    assert {operator.add, operator.pow, operator.truediv, torch.sym_min, torch.sym_sqrt} <= computed
 
 
 def test_python_tells_which_instructions_a_handler_covers():
