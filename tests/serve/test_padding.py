@@ -138,6 +138,15 @@ def test_padding_of_an_index_looks_up_row_0_through_every_view(seen, status):
         assert not unequal(model(x), found.padding.call(found.corner_of, (x,), {}))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_an_index_made_of_floats_is_not_proved_since_nan_is_no_row(dtype):
+    """The fault: proved, with an error where the padding was NaN."""
+    model = Made(lambda m, x: m.table(x.to(torch.int64)))
+    program = export(model, (torch.zeros(5, dtype=dtype),), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}})
+    with pytest.raises(UsageError, match=r"`embedding`"):
+        buckets(program, at_most=2)
+
+
 def of_one_row(equation):
     model = Made(lambda _, x: torch.einsum(equation, x, torch.ones(1, 3)))
     return export(model, (torch.randn(5, 2),), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}})

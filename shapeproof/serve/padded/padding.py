@@ -199,7 +199,9 @@ def _reads_zero(rows: Rows, node: torch.fx.Node) -> bool:
     size = rows.sizes(table.meta["val"])[0]
     while _gives_elements(index.target) and rows.apart(index):
         index = index.args[0]
-    return index.op == "placeholder" and size.is_constant and size.constant_value >= 1
+    if index.op != "placeholder" or index.meta["val"].dtype.to_real().is_floating_point:
+        return False  # an input of floats may be padded with NaN
+    return size.is_constant and size.constant_value >= 1
 
 
 # ---------------------------------------------------------------------- trials
