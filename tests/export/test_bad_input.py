@@ -305,11 +305,6 @@ def test_a_tensor_without_an_example_has_a_dtype_and_dims():
     assert refusal(lambda: TensorSpec(torch.float32, 4)) == "the dims of a TensorSpec must be a tuple, not 4"
 
 
-def test_a_sparse_tensor_has_no_dynamic_sizes():
-    expected = "`x` is a tensor of layout torch.sparse_coo, whose sizes cannot be dynamic"
-    assert sentence((X.to_sparse(),), {"x": {0: B}}) == expected
-
-
 def test_a_budget_is_a_budget():
     expected = "budget must be a Budget, such as Budget(rlimit=30_000_000), not 1000"
     assert sentence((X,), {"x": {0: B}}, budget=1000) == expected

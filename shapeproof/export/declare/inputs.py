@@ -320,9 +320,6 @@ class _Reader:
             raise UsageError(f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({kind})")
         read = zip(sizes, map(dims.read, listed), strict=True)
         terms = [self._term(leaf, index, size, dim) for index, (size, dim) in enumerate(read)]
-        layout = getattr(leaf.example, "layout", torch.strided)
-        if layout is not torch.strided and not all(term.is_constant for term in terms):
-            raise UsageError(f"`{leaf.name}` is a tensor of layout {layout}, whose sizes cannot be dynamic")
         return replace(leaf, terms=tuple(terms), marks=tuple(marked))
 
     def _term(self, leaf: Leaf, index: int, size: int | None, entry: Any) -> Term:

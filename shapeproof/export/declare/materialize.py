@@ -23,6 +23,8 @@ def like_example(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, s
     known = holds_data(example)
     if known and list(sizes) == list(example.shape):
         return _own_copy(example.detach()).requires_grad_(example.requires_grad)
+    if example.layout == torch.sparse_coo:
+        return _sparse(example, sizes, filled=filled and known, seed=seed).requires_grad_(example.requires_grad)
     tensor = _empty_like_layout(example, sizes)
     if filled and known:
         tensor = _in_order(fill(tensor, example, seed), example)
@@ -68,6 +70,22 @@ def _own_copy(tensor: torch.Tensor) -> torch.Tensor:
 def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     """Return an uninitialised tensor of the given sizes in the example's memory format."""
     return empty(list(sizes), dense_strides(memory_order(example), sizes), example)
+
+
+def _sparse(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, seed: int | None) -> torch.Tensor:
+    """Return a sparse tensor with as many elements as the example, fewer where two fall together; none if not `filled`.
+
+    No dense tensor is made: a graph of a million nodes has 10^12 places.
+    """
+    given = example.detach().coalesce()
+    values, places = given.values(), sizes[: given.sparse_dim()]
+    count = len(values) if filled and all(places) else 0
+    generator = torch.Generator(device="cpu").manual_seed(seed or 0)
+    drawn = [integers(max(1, size), (count,), generator) for size in places]
+    indices = torch.stack(drawn) if drawn else torch.zeros((0, count), dtype=torch.int64, device=generator.device)
+    stored = fill(values.new_empty((count, *sizes[len(places) :])), values, seed)
+    made = torch.sparse_coo_tensor(indices.to(given.device), stored, tuple(sizes), device=given.device)
+    return made.coalesce() if example.is_coalesced() else made
 
 
 def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:

@@ -122,3 +122,56 @@ def test_sparse_constants_are_compared_by_what_they_are_made_of():
     assert not same_constant(FULL.to_sparse(), (FULL + 1).to_sparse())
     assert not same_constant(TWICE, TWICE.coalesce())
     assert not same_constant(FULL.to_sparse(), FULL)
+
+
+def hybrid(dense: torch.Tensor) -> torch.Tensor:
+    return dense.to_sparse(1)
+
+
+def uncoalesced(dense: torch.Tensor) -> torch.Tensor:
+    made = dense.to_sparse()
+    return torch.sparse_coo_tensor(made.indices(), made.values(), made.shape)
+
+
+DYNAMIC = {
+    "dense": lambda y: y.to_dense() * 2,
+    "a product": lambda y: (y * 2).to_dense(),
+    "sizes": lambda y: torch.ones(y.shape[0]) * y.shape[1],
+    "elements": lambda y: y.coalesce().values() + 1,
+    "columns": lambda y: y.coalesce().indices()[0],
+    "a check": lambda y: (torch._check(y.shape[0] <= 3), y.to_dense())[1],
+}
+
+
+@pytest.mark.parametrize("make", [torch.Tensor.to_sparse, hybrid, uncoalesced], ids=["sparse", "hybrid", "uncoalesced"])
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_a_sparse_input_has_dynamic_sizes(name, make):
+    """Law: the program does what eager does at every size that is declared, with few elements or many, and refuses."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, y: DYNAMIC[name](y)})()
+    shapes = ({0: Dim("n", min=0, max=4), 1: Dim("m", min=0, max=5)},)
+    report = check(mod, (make(FULL),), dynamic_shapes=shapes)
+    assert report.status == ("refuted" if name == "a check" else "proved")
+    if name == "a check":
+        assert report.diagnostics[0].witness["y.shape[0]"] == 4
+        return
+    runs = [report.program.module()]
+    runs += [report.program.run_decompositions().module()] if name in {"dense", "sizes"} else []
+    for rows, columns in itertools.product(range(6), range(7)):
+        given = make(torch.arange(rows * columns).reshape(rows, columns) % 3 * 1.0)
+        declared = rows <= 4 and columns <= 5
+        assert bool(report.contract.accepts(given)) == declared
+        for each in runs:
+            if declared:
+                torch.testing.assert_close(each(given), mod(given))
+            else:
+                with pytest.raises(RuntimeError, match="is declared"):
+                    each(given)
+
+
+def test_a_sparse_input_of_many_places_is_never_made_dense():
+    shapes = ({0: Dim("n", min=0, max=10**7), 1: Dim("m", min=0, max=10**7)},)
+    given = torch.sparse_coo_tensor(torch.tensor([[5, 10**6 - 1], [0, 10**6 - 1]]), torch.ones(2), (10**6, 10**6))
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, y: y.coalesce().values() * y.shape[0]})()
+    report = check(mod, (given,), dynamic_shapes=shapes)
+    assert report.status == "proved"
+    assert torch.equal(report.program.module()(given), torch.full((2,), 1e6))
