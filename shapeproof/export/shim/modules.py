@@ -97,7 +97,8 @@ def held_outside_torch(module: torch.nn.Module, objects: Iterable[Any]) -> tuple
     """
     for held in filter(_is_buffer, objects):
         with contextlib.suppress(TypeError, ValueError, RuntimeError):  # elements that no tensor has
-            begin, end = _span(torch.asarray(held, dtype=torch.uint8 if isinstance(held, bytearray) else None))
+            dtype = torch.uint8 if isinstance(held, bytearray) else None
+            begin, end = _span(torch.asarray(held, dtype=dtype, device="cpu"))
             names = {id(each): f"`{name}`" for name, each in (*module.named_parameters(), *module.named_buffers())}
             for each in tensors_of(module):
                 if each.device.type == "cpu" and holds_data(each) and each.layout is torch.strided:
