@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff plain bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -36,6 +36,7 @@ help:
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
 	@echo "make ledger        export models, cases, random programs and torch's operators; one line on each verdict"
 	@echo "make ledger-diff   say what differs from the ledger of the last commit (AGAINST=COMMIT: of another)"
+	@echo "make plain         export the same without what only saves time, and compare with the ledger's lines: two hours"
 	@echo "make bench         time verified export against torch.export"
 	@echo "make bench-publish the same, best of five, into the page docs/explanation/what-exports-cost.md"
 	@echo "make bench-real    the same at real size: time, and memory beyond the model (MODELS=llama: one of them)"
@@ -111,6 +112,10 @@ ledger: $(VENV)/.test
 AGAINST ?= HEAD
 ledger-diff: $(VENV)/.test
 	@$(RUN) -m benchmarks.ledger --against $(AGAINST)
+
+# `make ledger` first: the lines must be of the code that is there.
+plain: $(VENV)/.test
+	$(RUN) -m benchmarks.ledger --plainly --cases $(dir $(CASES))
 
 bench: $(VENV)/.test
 	$(RUN) -m benchmarks.export_ratio

@@ -2,6 +2,7 @@
 
     make ledger             export everything, and write the lines anew
     make ledger-diff        say in words what differs from the last commit's lines
+    make plain              export everything in the plain way, and compare with the lines that are there
 
 lines.py        what a line says, and the files of lines
 sources.py      the models: of the benchmarks, of users' reports, random programs, torch's operators

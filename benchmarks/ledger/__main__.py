@@ -2,9 +2,11 @@
 
     python -m benchmarks.ledger [--only COLLECTION[/MODEL] ...] [--cases FOLDER]
     python -m benchmarks.ledger --against COMMIT
+    python -m benchmarks.ledger --plainly [--only COLLECTION[/MODEL] ...] [--cases FOLDER]
 
 The first writes the files under benchmarks/ledger/kept; with names, their lines alone. It takes some twenty minutes on
-two cores. The second ends with status 1 if a verdict differs.
+two cores. The second ends with status 1 if a verdict differs. So does the third, which exports in the plain way
+(shapeproof/plain.py), compares with the lines that are there, and writes none.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.ledger.difference import costs_in_words, verdicts_in_words
+from benchmarks.ledger.difference import costs_in_words, plain_in_words, verdicts_in_words
 from benchmarks.ledger.lines import FOLDER, Line, read_lines, write_lines
 from benchmarks.ledger.running import lines_of
 from benchmarks.ledger.sources import FILES, collection
@@ -30,28 +32,40 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="how names begin: models, cases/issue_6")
     parser.add_argument("--cases", type=Path, default=_CASES, help="the folder of users' cases")
     parser.add_argument("--against", metavar="COMMIT", help="compare the lines that are there with those of a commit")
+    parser.add_argument("--plainly", action="store_true", help="compare with the lines that are there")
     chosen = parser.parse_args()
     if chosen.against is not None:
         return _compare(chosen.against)
-    return _write(chosen.only, chosen.cases)
+    return _export(chosen.only, chosen.cases, plainly=chosen.plainly)
 
 
-def _write(only: Sequence[str] | None, cases: Path) -> int:
+def _export(only: Sequence[str] | None, cases: Path, *, plainly: bool) -> int:
     every = [(group, name) for group in FILES for name in collection(group, cases)]
     wanted = [each for each in every if only is None or "/".join(each).startswith(tuple(only))]
     if not wanted:
         print(f"no model is called {' or '.join(only or ())}: the collections are {', '.join(FILES)}", file=sys.stderr)
         return 2
     lines: list[Line] = []
-    for line in lines_of(wanted, cases):
+    for line in lines_of(wanted, cases, plainly=plainly):
         lines.append(line)
         print(f"{len(lines)} of {len(wanted)}: {line.name}: {line.status}", file=sys.stderr, flush=True)
+    if plainly:
+        return _compare_plain(lines)
     for group, path in FILES.items():
         mine = {line.name: line for line in lines if line.name.startswith(f"{group}/")}
         if mine:
             kept = _content(path) if only is not None else {}
             write_lines(path, (kept | mine).values())
     return 0
+
+
+def _compare_plain(lines: Sequence[Line]) -> int:
+    fast = {name: line for path in FILES.values() for name, line in _content(path).items()}
+    both = {line.name: line for line in lines if line.name in fast}
+    differing = plain_in_words(fast, both)
+    print(*differing, *costs_in_words({name: fast[name] for name in both}, both), sep="\n")
+    print(f"{len(both)} models: {'the same verdicts both ways' if not differing else 'verdicts differ'}")
+    return int(bool(differing))
 
 
 def _content(path: Path) -> dict[str, Line]:

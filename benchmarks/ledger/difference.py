@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.ledger.lines import Line
+from benchmarks.ledger.lines import REGION, Line
+from shapeproof.solver import prove
 
 Ledger = Mapping[str, Line]
 
@@ -34,6 +35,34 @@ def verdicts_in_words(old: Ledger, new: Ledger) -> list[str]:
     sentences = [f"{len(names)} {kind}: {_some(names)}" for kind, names in kinds.items() if names]
     same = ((before, after) for before, after in both if before.status == after.status)
     return [*sentences, *(sentence for pair in same for sentence in _details(*pair))]
+
+
+def plain_in_words(fast: Ledger, plain: Ledger) -> list[str]:
+    r"""Say what the plain way decides otherwise: another status, or, if a model is not refuted, another domain.
+
+    The plain way cuts a domain along other questions, so sizes that fail may be told apart by other diagnostics, and
+    the same domain be described in other words.
+
+    >>> fast = {"a": Line("a", "refuted", ids=("bound",)), "b": Line("b", "proved", ("n <= 2*k + 1", "n % 2 == 0"))}
+    >>> same = {"a": Line("a", "refuted", ids=("relation",)), "b": Line("b", "proved", ("n <= 2*k", "n % 2 == 0"))}
+    >>> plain_in_words(fast, same)
+    []
+    >>> plain_in_words(fast, same | {"b": Line("b", "proved", ("n <= 2*k",))})
+    ['domain of b: no longer n <= 2*k + 1, n % 2 == 0; now n <= 2*k']
+    """
+    other = [name for name in plain if not _decide_the_same(fast[name], plain[name])]
+    return verdicts_in_words(*({name: ledger[name] for name in other} for ledger in (fast, plain)))
+
+
+def _decide_the_same(one: Line, other: Line) -> bool:
+    if one.status != other.status or one.status == "refuted":
+        return one.status == other.status
+    mine, others = ([each for each in line.domain if not each.startswith(REGION)] for line in (one, other))
+    return mine == others or (_imply(mine, others) and _imply(others, mine))
+
+
+def _imply(given: Sequence[str], claims: Sequence[str]) -> bool:
+    return all(prove(each, given=given).status == "proved" for each in claims)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 from shapeproof.export.report.report import Report
 
 FOLDER = Path(__file__).parent / "kept"
+REGION = "region: "
+"""How the text of a region begins, which is among those of the domain."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Line:
     @classmethod
     def of_report(cls, name: str, report: Report) -> Line:
         """Say what a report says."""
-        regions = (f"region: {each}" for each in report.regions)
+        regions = (f"{REGION}{each}" for each in report.regions)
         witnesses = (dict(each.witness) for each in report.diagnostics if each.witness is not None)
         spent = {"traces": report.statistics.get("traces", 0), **report.spent}
         ids = tuple(each.id for each in report.diagnostics)

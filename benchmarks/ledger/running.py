@@ -21,23 +21,26 @@ import torch
 from benchmarks.ledger.lines import Line
 from benchmarks.ledger.sources import collection
 from shapeproof.export.report.report import Report
+from shapeproof.plain import plain_way
 
 _SECONDS = 900
 """Processor time that a model may take before its process is ended."""
 
 
-def lines_of(names: Sequence[tuple[str, str]], cases: Path) -> Iterator[Line]:
-    """Yield the line of each model, named by collection and name, as it is done."""
+def lines_of(names: Sequence[tuple[str, str]], cases: Path, *, plainly: bool = False) -> Iterator[Line]:
+    """Yield the line of each model, named by collection and name, as it is done; plainly: nothing saves time."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        waiting = [pool.submit(_apart, context, group, name, cases) for group, name in names]
+        waiting = [pool.submit(_apart, context, group, name, cases, plainly=plainly) for group, name in names]
         yield from (done.result() for done in as_completed(waiting))
 
 
-def _apart(context: multiprocessing.context.ForkServerContext, group: str, name: str, cases: Path) -> Line:
+def _apart(
+    context: multiprocessing.context.ForkServerContext, group: str, name: str, cases: Path, *, plainly: bool
+) -> Line:
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(sending, group, name, cases))
+    process = context.Process(target=_send, args=(sending, group, name, cases), kwargs={"plainly": plainly})
     process.start()
     sending.close()
     text = None
@@ -47,9 +50,10 @@ def _apart(context: multiprocessing.context.ForkServerContext, group: str, name:
     return Line(f"{group}/{name}", f"ended with {process.exitcode}") if text is None else Line.of_text(text)
 
 
-def _send(sending: Connection, group: str, name: str, cases: Path) -> None:
+def _send(sending: Connection, group: str, name: str, cases: Path, *, plainly: bool) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
-    sending.send(str(line_of(f"{group}/{name}", collection(group, cases)[name])))
+    with plain_way() if plainly else contextlib.nullcontext():
+        sending.send(str(line_of(f"{group}/{name}", collection(group, cases)[name])))
 
 
 def line_of(name: str, make: Callable[[], Report]) -> Line:

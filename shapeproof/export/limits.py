@@ -7,6 +7,8 @@ from __future__ import annotations
 
 TRACE_LIMIT = 32
 """The most traces that one export may take; cells left over are undecided."""
+PLAIN_TRACES = 1024
+"""The same in the plain way (shapeproof/plain.py), where each question of an operator needs a trace."""
 
 RUNS = 16
 """The most runs of one kind: corners, points for a layout that is read, reruns of an operator for a decision, attempts

@@ -19,6 +19,7 @@ from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved
 from shapeproof.constraints.terms import constant
 from shapeproof.constraints.work import OutOfWork, charge, current_meter
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.budget import Allowance, Budget, current_allowance, spending, until_spent
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.learned import audit
@@ -144,7 +145,8 @@ class Facts:
         self.budget = budget or Budget()
         self.ledger = ledger or current_ledger()
         told = tuple(formulas)
-        key, begun = (Facts, told, self.budget), {} if audit.listening() else self.ledger.memo
+        key, remembering = (Facts, told, self.budget), saves_time(Saving.ANSWERS) and not audit.listening()
+        begun = self.ledger.memo if remembering else {}
         if key not in begun:
             begun[key] = _State().then(list(told), self.budget)
         self._state: _State = begun[key]
@@ -153,7 +155,7 @@ class Facts:
 
     def learn(self, formula: Formula) -> None:
         """Add a fact."""
-        after = self._state.after.get(formula)
+        after = self._state.after.get(formula) if saves_time(Saving.ANSWERS) else None
         if after is None:
             after = self._state.after[formula] = self._state.then([formula], self.budget)
         self._state = after
@@ -240,7 +242,7 @@ class Facts:
     @property
     def answers(self) -> dict[Any, Any]:
         """A memo whose entries are valid until the next fact is learned."""
-        return self._state.answers
+        return self._state.answers if saves_time(Saving.ANSWERS) else {}
 
     def reduce(self, expression: Expression) -> Expression:
         """Return the expression rewritten by the facts, over the symbols that the facts leave free."""

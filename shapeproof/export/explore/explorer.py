@@ -51,8 +51,9 @@ from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram, as_trace_of
 from shapeproof.export.explore.points import Attempts
-from shapeproof.export.limits import CHEAP_ELEMENTS, RETRIES, TRACE_LIMIT, TRIES
+from shapeproof.export.limits import CHEAP_ELEMENTS, PLAIN_TRACES, RETRIES, TRACE_LIMIT, TRIES
 from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.blame import needed, reasons
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
@@ -192,7 +193,7 @@ class Explorer:
     def _settle(self, traced: Traced, found: Exploration) -> None:
         """Account for every input that the trace's decisions leave out."""
         about_data = traced.trial.data_steps
-        if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
+        if len({asking(step.decision) for step in about_data}) > _most_traces():
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
             found.add(self._cut.open_answers(about_data[0].decision, reason, traced, found))
             about_data = []
@@ -293,9 +294,9 @@ class Explorer:
     ) -> None:
         """Judge a cell, traced if no finding is known. Closely: find the part that the program serves, if not all."""
         point = self._attempts.sizes.generic(cell)
-        if point is None or self._attempts.made >= TRACE_LIMIT:
+        if point is None or self._attempts.made >= _most_traces():
             reason = (
-                "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
+                "the solver's budget ran out" if point is None else f"more than {_most_traces()} traces would be needed"
             )
             told = Cell(outside=outside, answers=self._cut.answers(cell, found.main.trial))
             found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, told))
@@ -398,6 +399,10 @@ class _Cutter:
             base.learn(sizes[index].decision.taken)
         taken = [step.decision.taken for step in sizes]
         return [*cells, *((step, step.given.assuming(*taken, step.flipped)) for step in about_data)]
+
+
+def _most_traces() -> int:
+    return TRACE_LIMIT if saves_time(Saving.SETTLING) else PLAIN_TRACES
 
 
 def _factors(formula: Formula) -> list[Formula]:

@@ -25,6 +25,7 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import with_kind
@@ -79,7 +80,8 @@ class Judge:
     def of_generic_run(self, step: Step, cell: Facts, forms: Sequence[Form]) -> Finding | None:
         """Run the program at a generic point, where that costs little beside a trace there, which would differ, too."""
         point = self._attempts.sizes.cheap(cell)
-        if point is None or self._attempts.domain.about_data(step.decision.formula):
+        about_data = self._attempts.domain.about_data(step.decision.formula)
+        if point is None or about_data or not saves_time(Saving.REJECTIONS):
             return None
         differs = self._replayed(step, point, forms) is not None
         return self._smallest_replayed(step, cell, [point], forms) if differs else None
@@ -92,7 +94,7 @@ class Judge:
         point, too, that point is the witness, with or without a trace.
         """
         smallest, point = self._attempts.sizes.smallest(cell), self._attempts.sizes.generic(cell)
-        if smallest is None or point is None:
+        if smallest is None or point is None or not saves_time(Saving.REJECTIONS):
             return None
         rejecting = functools.partial(self._eager.rejection, self._attempts.sizes.of(point))
         if not self._eager.is_quick(smallest) and rejecting() is None:

@@ -23,6 +23,7 @@ from shapeproof.export.limits import RETRIES
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -185,6 +186,8 @@ def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced
     The trace is changed: afterwards it is a trace of that part alone.
     """
     trial = traced.trial
+    if not saves_time(Saving.TRACES):
+        return None
     if traced.doubtful or trial.guessed or not set(trial.known.formulas) <= set(here.formulas):
         return None
     if not here.contains(trial.point) or not _is_generic(trial, point) or not _computes_alike(traced, here):

@@ -35,6 +35,7 @@ from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.frames import Place
 from shapeproof.export.trace.data_point import DataPoint
 from shapeproof.export.trace.records import DataCheck, Layouts, Learned, Questions, Shared
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.wording import has_value
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
@@ -179,9 +180,9 @@ class Trial:
 
     def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
-        told = None
-        if self.shared.declared is not None and formula.symbols <= self.shared.declared.history.symbols:
-            told = truth(formula, self.shared.declared).always
+        told, declared = None, self.shared.declared if saves_time(Saving.ANSWERS) else None
+        if declared is not None and formula.symbols <= declared.history.symbols:
+            told = truth(formula, declared).always
         return truth(formula, facts or self.region).always if told is None else told
 
     def choose(
@@ -211,7 +212,7 @@ class Trial:
             known = self._known_elsewhere(formula, place)
             if known is not None:
                 return known
-        if answer is None and fallback is not None and formula in self._oblivious:
+        if answer is None and fallback is not None and self._is_unlearned(formula, fallback=fallback):
             decision = _decision(formula, kind, place(), outcome=fallback)
             if all(step.teaches or step.decision.formula is not formula for step in self.steps):
                 self.steps.append(Step(decision, self.region.fork(), fallback, teaches=False))
@@ -228,6 +229,16 @@ class Trial:
                 self.questions.against[formula] = _decision(formula, kind, place(), outcome=answer)
             self._note(formula, kind, place, outcome=answer)
         return answer
+
+    def _is_unlearned(self, formula: Formula, *, fallback: bool) -> bool:
+        """True if torch's fallback answers a question, and the region does not learn the answer.
+
+        A learned answer may make the program less general, so where no answer is forgotten (settle.py), one that is the
+        fallback's is not learned. Example: `(x * m)[:2]` has `min(n, 2)` rows, and 2 where `n != 1` was learned.
+        """
+        if formula in self._oblivious:
+            return True
+        return not saves_time(Saving.SETTLING) and self._side(formula, fallback=fallback) is fallback
 
     def _rejoins_but(
         self,

@@ -40,6 +40,7 @@ from shapeproof.constraints.terms import (
     symbol,
     where,
 )
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.wording import by_operand, by_size, reworded
 from shapeproof.solver.budget import is_affordable, until_spent
 from shapeproof.solver.facts import Facts
@@ -66,7 +67,7 @@ def found_once(question: tuple[Any, ...], facts: Facts, find: Callable[[], list[
     """Return what is found for a question under these facts; it is looked for once while one ledger is kept."""
     key = (*question, facts.formulas, facts.budget)
     memo, complete = facts.ledger.memo, is_affordable(facts.budget.for_a_task)
-    if key not in memo:
+    if key not in memo or not saves_time(Saving.ANSWERS):
         found = find()
         if not complete:  # a task around this one may have cut it short
             return found

@@ -70,7 +70,8 @@ def smallest(formula: Formula, facts: Facts, order: Sequence[str] | None = None)
         if current_meter() or isinstance(found, Undecided):  # a task around this one may have cut it short
             return found
         facts.answers[key] = found
-    found = facts.answers[key]
+    else:
+        found = facts.answers[key]
     return None if found is None else dict(found)
 
 

@@ -19,6 +19,7 @@ import z3
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.work import charge
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.budget import Allowance, Budget, current_allowance
 from shapeproof.solver.functions.doubles import Bounds
 from shapeproof.solver.ledger import Ledger
@@ -190,7 +191,7 @@ def _attempt(attempt: Attempt, asked: Script, rlimit: int, ledger: Ledger) -> Fo
     """Return Z3's answer; a run asks the same question once, and pays for it each time, so costs tell nothing else."""
     names = (*asked.integers.items(), *asked.booleans.items())
     question = (asked.text, names, attempt.core, rlimit)
-    if question not in ledger.memo:
+    if question not in ledger.memo or not saves_time(Saving.ANSWERS):
         session = Session(asked.text, attempt.core)
         answer = session.check(rlimit)
         model = _model(session, asked) if answer is Answer.SAT else None

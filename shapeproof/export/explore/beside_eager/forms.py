@@ -27,6 +27,7 @@ from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import env_of, left_in, translator_of
 from shapeproof.export.trace.trial import Trial
+from shapeproof.plain import Saving, saves_time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +141,9 @@ _lent: ContextVar[Lending | None] = ContextVar("lent", default=None)
 @contextlib.contextmanager
 def memory_shared() -> Iterator[None]:
     """Inside this block, copies share the memory of what is copied, until one of them is written into."""
-    with lending() as lent, bound(_lent, lent):
+    with contextlib.ExitStack() as stack:
+        if saves_time(Saving.LENDING):
+            stack.enter_context(bound(_lent, stack.enter_context(lending())))
         yield
 
 

@@ -40,6 +40,7 @@ from shapeproof.export.shim.storages import holds_data
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, raised_alike, raised_by_sizes, raised_by_user
 from shapeproof.export.trace.python.whether_traced import asked
+from shapeproof.plain import Saving, saves_time
 from shapeproof.wording import with_kind
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class Eager:
         if self.missing:
             told = self._without_data(programs, point, *_with_integers(args, kwargs), calls)
             return replace(told, relation=Relation.MAY_DIFFER, text=_ASKS) if _is_open(told) else told
-        found, watched = Replay(Relation.SAME), not (self.is_quick(point) or asked())
+        found, watched = Replay(Relation.SAME), saves_time(Saving.DATAFLOW) and not (self.is_quick(point) or asked())
         for form in programs:
             if watched and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
                 continue

@@ -20,6 +20,7 @@ from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.narrowing import asked_for, equal_in_example
 from shapeproof.export.explore.points import Attempts
 from shapeproof.export.limits import CHEAP_ELEMENTS, LOOK_NODES, RUNS, TIED_SIZES
+from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.facts import Facts
 
@@ -123,7 +124,7 @@ class Looks:
 
     def are_over(self, nodes: int) -> bool:
         """True if a program with this many nodes has used up its looks."""
-        return self.taken >= self._affordable(nodes)
+        return saves_time(Saving.LOOKS) and self.taken >= self._affordable(nodes)
 
     def are_in_vain(self, nodes: int, points: Sequence[Point | None]) -> bool:
         """True if eager rejects all of these points, where a run is worth making to save a trace."""
@@ -133,7 +134,7 @@ class Looks:
 
     def are_few(self, nodes: int) -> bool:
         """True if a program with this many nodes is too large to look wherever a look may help."""
-        return self._affordable(nodes) < RUNS
+        return saves_time(Saving.LOOKS) and self._affordable(nodes) < RUNS
 
     def _affordable(self, nodes: int) -> int:
         return min(RUNS, max(1, LOOK_NODES // nodes))

@@ -36,6 +36,7 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.shim.numbers.doubles import COMPARISONS, FUNCTIONS, Double, literal, operation, value_of
 from shapeproof.export.shim.numbers.symbols import merges, value_range
 from shapeproof.export.shim.replaced import replaced
+from shapeproof.plain import Saving, saves_time
 
 _T = TypeVar("_T")
 wrap_node: Callable[[SymNode], Any] = sym_node.wrap_node
@@ -393,7 +394,7 @@ def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, othe
     A comparison stays as it is written: the solver settles it, for which sympy would first collect what it assumes of
     each part.
     """
-    if other.pytype is not int:
+    if other.pytype is not int or not saves_time(Saving.EXPRESSIONS):
         return exact(torchs(node, other))
     environment, hints = _environment(node), (node.hint, other.hint)
     key = (method, node._expr, other._expr, environment._replacements_version_counter)

@@ -45,6 +45,7 @@ from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
+from shapeproof.plain import Saving, saves_time
 
 Run = Callable[[Any, Any, Any], Any]
 """A function that runs an operator, given its positional and named arguments."""
@@ -82,7 +83,7 @@ class Operators:
         self._env = env
         self._stated = stated
         self._by_rule = by_rule
-        self._repeating = repeating and by_rule
+        self._repeating = repeating and by_rule and saves_time(Saving.RESULTS)
         self._recorded = 0
         self.repeats = Repeats(env, fresh)
         self.switches = Switches()
@@ -112,7 +113,7 @@ class Operators:
                 self._env.handlers.must_not_catch(raised_by(func), f"`{func}`")
             if given is None and count == self._recorded and result is not NotImplemented:
                 operation.settle(result)
-                one = operation.left_nothing and isinstance(result, torch.Tensor)
+                one = self._repeating and operation.left_nothing and isinstance(result, torch.Tensor)
                 if one and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
                     self.repeats.note(operation.key, operation.operands, result)
         return result
@@ -163,7 +164,8 @@ class _Operation:
         self.operands = tensors_in(arguments)
         self._changes = schemas.is_mutable(func)
         self._repeatable = schemas.is_repeatable(func)
-        self._gives_its_operand = self._changes and env.trial.in_place and _is_its_operand(env, func, *arguments)
+        self._settles = env.trial.in_place and saves_time(Saving.SETTLING)
+        self._gives_its_operand = self._changes and self._settles and _is_its_operand(env, func, *arguments)
         if self._repeatable and self._changes and not self._gives_its_operand:
             mutated = tensors_in(schemas.written(func, *arguments))
             self._repeatable = all(getattr(each, "constant", None) is None for each in mutated)
@@ -194,7 +196,7 @@ class _Operation:
     def settle(self, result: Any) -> None:
         """Forget the decisions that make no difference to the result."""
         trial = self._env.trial
-        if not self._repeatable or len(trial.steps) == self._steps:
+        if not (self._settles and self._repeatable) or len(trial.steps) == self._steps:
             return
         if self._env.brought[1] != self._brought[1]:
             self._settle_since(*trial.learned.last_check, result)

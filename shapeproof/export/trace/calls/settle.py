@@ -79,8 +79,6 @@ def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     The operator's promises are the facts that the trial has learned after its first `known` facts. A verdict for one
     call holds for every later call like it with the same results: the region only shrinks while a trial runs.
     """
-    if not trial.in_place:
-        return
     steps = trial.steps[first:]
     key = (call.key, trial.layouts.forgiving, tuple((step.decision.taken, step.teaches) for step in steps))
     if key not in trial.memo:
