@@ -79,7 +79,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
         kwargs: the example inputs that are passed by name.
         dynamic_shapes: the dynamic sizes, in any form that torch.export takes. With a `Seen`, the sizes that varied are
             dynamic, and every seen input is served. With `Sources`, the sizes that they name are dynamic.
-        strict: must be False; only torch's non-strict exporter accepts a ShapeEnv.
+        strict: must be False: Dynamo, which a strict export begins with, decides on sizes before a solver can be asked.
         preserve_module_call_signature: paths of submodules whose calls `unflatten` must preserve.
         prefer_deferred_runtime_asserts_over_guards: has no effect: every check is in the graph already.
         constraints: relations over dim names, or over sizes such as `x.shape[0]`, that torch cannot express:
@@ -156,7 +156,7 @@ def check(  # noqa: PLR0913 - as above
         UsageError: an entry is invalid; the message names it.
     """
     if strict:
-        raise UsageError("strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv")
+        raise UsageError("strict=True is refused: Dynamo decides on sizes before a solver can be asked; leave it out")
     if branches not in {"error", "split"}:
         raise UsageError(f"branches must be 'error' or 'split', not {branches!r}")
     if not isinstance(budget, Budget | None):

@@ -305,6 +305,11 @@ def test_a_tensor_without_an_example_has_a_dtype_and_dims():
     assert refusal(lambda: TensorSpec(torch.float32, 4)) == "the dims of a TensorSpec must be a tuple, not 4"
 
 
+def test_a_strict_export_is_refused_with_the_reason():
+    expected = "strict=True is refused: Dynamo decides on sizes before a solver can be asked; leave it out"
+    assert sentence((X,), {"x": {0: B}}, strict=True) == expected
+
+
 def test_a_budget_is_a_budget():
     expected = "budget must be a Budget, such as Budget(rlimit=30_000_000), not 1000"
     assert sentence((X,), {"x": {0: B}}, budget=1000) == expected
