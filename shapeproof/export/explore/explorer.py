@@ -115,7 +115,7 @@ class Explorer:
             cut = [each for each in best.narrowings if name in each.requirement.symbols <= equal.symbols]
             whole = domain.assuming(equal) if cut or best.findings else domain
             open_ = [each.decision for each in best.findings if each.requirement.symbols <= equal.symbols]
-            open_ += [each.decision for each in cut if not implied(each.requirement, whole)]
+            open_ += [each.decision for each in cut if self._may_serve_more(whole, each, best)]
             by = [Decision(equal, Kind.ASSERTED, outcome=True, where=each.where) for each in open_[:1]]
             asked = asked_for(by, self._inputs)
             again = self._again(whole, frozenset()) if asked else None
@@ -127,6 +127,18 @@ class Explorer:
                 again.narrowings[:0] = asked
                 return again
         return None
+
+    def _may_serve_more(self, whole: Facts, cut: Narrowing, best: Exploration) -> bool:
+        """True unless a narrowing leaves out no sizes of a part, or eager rejects generic ones that it alone leaves out.
+
+        A run costs little beside the traces of an exploration. By chance, many sizes of an example are sums of others.
+        """
+        if implied(cut.requirement, whole):
+            return False
+        others = (each.requirement for each in best.narrowings if each is not cut)
+        left_out = whole.assuming(*others, cut.requirement.negation)
+        point = None if left_out.contradictory else self._attempts.sizes.cheap(left_out)
+        return point is None or self._eager.failure(point) is None
 
     def _best(self, domain: Facts) -> Exploration:
         """Return the exploration that leaves out least, trying torch's general path where a point's own path fails."""
