@@ -129,7 +129,7 @@ class Explorer:
         return None
 
     def _may_serve_more(self, whole: Facts, cut: Narrowing, best: Exploration) -> bool:
-        """True unless a narrowing leaves out no sizes of a part, or eager rejects generic ones that it alone leaves out.
+        """True if a narrowing leaves out sizes of a part, unless eager rejects generic ones that it alone leaves out.
 
         A run costs little beside the traces of an exploration. By chance, many sizes of an example are sums of others.
         """
