@@ -36,7 +36,6 @@ from shapeproof.export.shim.inputs.binding import read_collection
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.shim.process.one_thread import one_thread
-from shapeproof.export.trace.traced import env_of
 from shapeproof.files import writing
 from shapeproof.ship.apart import Apart
 from shapeproof.ship.beside import Beside
@@ -88,7 +87,7 @@ def ship(
     if not isinstance(model, torch.nn.Module | None):
         raise UsageError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     with _moved_from_a_folder(path) as made:
-        with _told(f"{target.tool} cannot convert the program"), torch.no_grad(), _nothing_pending(proved):
+        with _told(f"{target.tool} cannot convert the program"), torch.no_grad():
             target.convert(proved, contract, made)
         eager = fresh_modules(proved) if model is None else functools.partial(copied, model)
         so_far = Verdict("", str(path), ", ".join(map(release, target.made_by)), beside=_EAGER if model else _PROGRAM)
@@ -157,17 +156,6 @@ def _run(  # noqa: PLR0913, PLR0917 - a file, and what it is compared with
         if eager is not None and points and _draws(eager(), *inputs.at(points[-1], filled=True)):
             raise UsageError("the model draws random numbers, and its consumers draw others: nothing can be compared")
         return Beside(inputs, load, eager).verdict(points, outside(inputs, contract), so_far)
-
-
-@contextlib.contextmanager
-def _nothing_pending(program: ReportedProgram) -> Iterator[None]:
-    """Take back the symbols of data that a consumer leaves pending in the ShapeEnv, where the next one would stop."""
-    env = env_of(program)
-    try:
-        yield
-    finally:
-        if env is not None:
-            env.pending_fresh_unbacked_symbols.clear()
 
 
 def _draws(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

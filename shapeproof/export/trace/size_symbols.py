@@ -174,6 +174,7 @@ class SizeSymbols(ExactShapeEnv):
     def create_unbacked_symint(self, source: Any = None) -> torch.SymInt:
         """Create a symbol for a size that is taken from data, or for a size of a view whose bounds are."""
         fresh = super().create_unbacked_symint(source)
+        self._need_not_be_bound(fresh.node.expr)
         running = self._running[-1] if self._running else None
         if running is not None and known_of(running.func).view is not None:
             if running.meanings is None:
@@ -183,6 +184,14 @@ class SizeSymbols(ExactShapeEnv):
                 return fresh
         self._take_from_data(fresh.node.expr, running)
         return fresh
+
+    def _need_not_be_bound(self, fresh: sympy.Symbol) -> None:
+        """Let a consumer that runs the operators of a finished program make no record of its symbol.
+
+        torch.onnx makes none, and the next consumer would raise at symbols that it has not made.
+        """
+        if self.trial.is_over:
+            self.ignorable_fresh_unbacked_symbols.append(fresh)
 
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
         self._forget_other_rounds()
@@ -215,6 +224,7 @@ class SizeSymbols(ExactShapeEnv):
         """Create a symbol for a bool that is taken from data: 0 or 1."""
         fresh = super().create_unbacked_symbool()
         for drawn in fresh.node.expr.free_symbols:
+            self._need_not_be_bound(drawn)
             self._take_from_data(drawn, self._running[-1] if self._running else None)
             self.trial.data_point.flags |= self._term(drawn).symbols
             for bound in ranged(self._term(drawn), 0, 1):
