@@ -23,6 +23,7 @@ from shapeproof.export.graph.emit import has_graph_form
 from shapeproof.export.limits import COMPARISONS, TIED_SIZES
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.repair import repaired
+from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find, grant
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
@@ -124,7 +125,10 @@ def condense_narrowings(found: Exploration, inputs: Inputs) -> list[Narrowing]:
     if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs):
         return found.narrowings
     parts, asked = [part for repair in chosen for part in repair.formula.conjuncts], _in_program_order(found)
-    return [Narrowing(part, _asked_by(part, asked, domain)) for part in parts]
+    for at, part in enumerate(parts):
+        if isinstance(part, f.Or):  # later parts may decide some of its cases: `m != 1 or m != b` beside `m == b`
+            parts[at] = f.conjunction(*simplified([part], domain.assuming(*parts[:at], *parts[at + 1 :])))
+    return [Narrowing(part, _asked_by(part, asked, domain)) for part in parts if part is not f.TRUE]
 
 
 def sayable(formula: Formula) -> bool:

@@ -186,3 +186,35 @@ def test_a_mask_is_as_long_as_what_is_cached_and_new_only_where_it_must_be(kind,
     for new in range(1, 5):
         for past in range(5):
             assert agree(kind(), report.program.module(), (vector(new), vector(new + past), vector(past)))
+
+
+@pytest.mark.thorough
+def test_a_case_that_another_inferred_relation_decides_is_not_said():
+    """The fault: `mask.shape[0] != 1 or mask.shape[0] != ids.shape[0]` beside `mask.shape[0] == ids.shape[0]`."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(vocab_size=99, n_embd=8, n_layer=1, n_head=2, use_cache=False)
+    given = {"input_ids": torch.ones(2, 16, dtype=torch.int64), "attention_mask": torch.ones(2, 16, dtype=torch.int64)}
+    shapes = {name: {0: Dim.AUTO, 1: Dim.AUTO} for name in given}
+    report = check(transformers.GPT2Model(config).eval(), (), given, dynamic_shapes=shapes)
+    assert report.status == "proved"
+    assert "attention_mask.shape[0] == input_ids.shape[0]" in report.domain
+    assert not any(" or " in each for each in report.domain)
+
+
+class Projected(torch.nn.Module):
+    """Takes rows of 8 numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 4)
+
+    def forward(self, x, y):
+        return self.layer(x), self.layer(y)
+
+
+def test_a_sum_by_chance_costs_no_trace_where_eager_takes_no_more_sizes():
+    """The fault: a decoder with its cache, all axes inferred, took 42 traces, for each way in which 8 is a sum."""
+    given = torch.ones(3, 8), torch.ones(5, 8)
+    report = check(Projected(), given, dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},) * 2)
+    assert (report.status, report.statistics["traces"]) == ("proved", 1)
+    assert {"x.shape[1] == 8", "y.shape[1] == 8"} <= set(report.domain)
