@@ -77,18 +77,18 @@ def test_an_operator_is_named_in_one_file():
 @pytest.mark.parametrize(
     ("code", "found"),
     [
-        ("node.target is torch.ops.aten.sym_size.int", {"sym_size"}),
-        ("_aten.detach_.default", {"detach"}),
-        ("str(func) == 'aten.select.int'", {"select"}),
-        ("_MOVES = 'permute transpose.int slice'", {"permute", "transpose", "slice"}),
-        ("{'cat': 1, 'stack': 2, 'masked_select': 3}", {"cat", "stack", "masked_select"}),
-        ("('permute', 'transpose', 'aten.view.')", {"permute", "transpose", "view"}),
-        ("func.startswith(('aten.view.', 'aten.clone'))", {"view", "clone"}),
-        ("{'cat': 1, 'slice': 2, 'softmax gradient': 3}", set()),
-        ("f'a {dtype} tensor of {rank} dims'", set()),
-        ("'size is not negative'", set()),
+        ("node.target is torch.ops.aten.sym_size.int", "sym_size"),
+        ("_aten.detach_.default", "detach"),
+        ("str(func) == 'aten.select.int'", "select"),
+        ("_MOVES = 'permute transpose.int slice'", "permute transpose slice"),
+        ("{'cat': 1, 'stack': 2, 'masked_select': 3}", "cat stack masked_select"),
+        ("('permute', 'transpose', 'aten.view.')", "permute transpose view"),
+        ("func.startswith(('aten.view.', 'aten.clone'))", "view clone"),
+        ("{'cat': 1, 'slice': 2, 'softmax gradient': 3}", ""),
+        ("f'a {dtype} tensor of {rank} dims'", ""),
+        ("'size is not negative'", ""),
     ],
     ids=str,
 )
 def test_a_name_is_found_where_it_is_written(code, found):
-    assert named(ast.parse(code)) == found
+    assert named(ast.parse(code)) == set(found.split())
