@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch._dynamo
 from torch._subclasses.fake_tensor import FakeTensor
@@ -95,10 +96,9 @@ def held_outside_torch(module: torch.nn.Module, objects: Iterable[Any]) -> tuple
     >>> name, type(held).__name__
     ('`bias`', 'ndarray')
     """
-    for held in filter(_is_buffer, objects):
-        with contextlib.suppress(TypeError, ValueError, RuntimeError):  # elements that no tensor has
-            dtype = torch.uint8 if isinstance(held, bytearray) else None
-            begin, end = _span(torch.asarray(held, dtype=dtype, device="cpu"))
+    for held in objects:
+        begin, end = _held(held)
+        if begin < end:
             names = {id(each): f"`{name}`" for name, each in (*module.named_parameters(), *module.named_buffers())}
             for each in tensors_of(module):
                 if each.device.type == "cpu" and holds_data(each) and each.layout is torch.strided:
@@ -108,12 +108,28 @@ def held_outside_torch(module: torch.nn.Module, objects: Iterable[Any]) -> tuple
     return None
 
 
-def _is_buffer(value: Any) -> bool:
-    """True if Python code may write into the memory of an object: Python's buffer protocol."""
+def _held(value: Any) -> tuple[int, int]:
+    """Return the addresses where the memory of an object begins and ends that Python code may write into, or 0 and 0.
+
+    An array whose memory is read-only is a view of one that may not be, and sees what torch writes.
+    """
     try:
-        return not memoryview(value).readonly
-    except (TypeError, ValueError):
-        return False
+        if isinstance(value, np.flatiter):
+            value = value.base
+        if not isinstance(value, np.ndarray):
+            view = memoryview(value)
+            if view.readonly:
+                return 0, 0
+            value = np.asarray(view)
+    except (TypeError, ValueError, BufferError, RuntimeError):  # it has no memory of its own, or not any more
+        return 0, 0
+    begin = end = np.ndarray.__array_interface__.__get__(value)["data"][0]
+    if not value.size:
+        return 0, 0
+    for size, stride in zip(value.shape, value.strides, strict=True):
+        begin += min(0, (size - 1) * stride)
+        end += max(0, (size - 1) * stride)
+    return begin, end + value.itemsize
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import mmap
 
 import numpy as np
 import pytest
@@ -46,7 +47,60 @@ def from_bytes(mod):
     return made, mod.packed
 
 
+def backwards(mod):
+    mod.register_buffer("count", torch.zeros(3))
+    return mod.count.numpy()[::-1], mod.count
+
+
+def of_fields(mod):
+    made = np.zeros(3, dtype=[("first", "f4"), ("second", "f4")])
+    mod.register_buffer("first", torch.from_numpy(made["first"]))
+    return made["first"][::-1], mod.first
+
+
+def of_times(mod):
+    mod.register_buffer("seconds", torch.zeros(3, dtype=torch.int64))
+    return mod.seconds.numpy().view("M8[s]"), mod.seconds
+
+
+def without_dims(mod):
+    mod.register_buffer("count", torch.zeros(()))
+    return mod.count.numpy(), mod.count
+
+
+def read_only(mod):
+    mod.register_buffer("count", torch.zeros(3))
+    made = mod.count.numpy().view()
+    made.flags.writeable = False
+    return made, mod.count
+
+
+def uncopied(mod):
+    made = bytearray(8)
+    mod.register_buffer("packed", torch.frombuffer(made, dtype=torch.uint8))
+    return memoryview(made)[::-2], mod.packed
+
+
+def through_an_iterator(mod):
+    mod.register_buffer("count", torch.zeros(3))
+    return mod.count.numpy().flat, mod.count
+
+
+def mapped(mod):
+    made = mmap.mmap(-1, 8)
+    mod.register_buffer("packed", torch.frombuffer(made, dtype=torch.uint8))
+    return made, mod.packed
+
+
 SHARED = {
+    backwards: "`count` in an object of class ndarray",
+    of_fields: "`first` in an object of class ndarray",
+    of_times: "`seconds` in an object of class ndarray",
+    without_dims: "`count` in an object of class ndarray",
+    read_only: "`count` in an object of class ndarray",
+    uncopied: "`packed` in an object of class memoryview",
+    through_an_iterator: "`count` in an object of class flatiter",
+    mapped: "`packed` in an object of class mmap",
     of_a_buffer: "`count` in an object of class ndarray",
     of_a_parameter: "`weight` in an object of class ndarray",
     from_numpy: "a tensor in an object of class ndarray",

@@ -74,7 +74,8 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
     shared: dict[int, Any] = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
     model, memo = deep_copied(mod, shared)
     originals = memo.get(id(memo), ())  # deepcopy keeps them
-    if (outside := held_outside_torch(mod, originals)) is not None:
+    kept = [each for key, each in memo.items() if key == id(each)]  # refused a copy: a memoryview
+    if (outside := held_outside_torch(mod, [*originals, *kept])) is not None:
         what = f"the model holds the memory of {outside[0]} in an object of class {type(outside[1]).__name__}, too"
         raise UsageError(f"{what}, and no program sees what Python writes there: give that object a copy")
     if copied is not None and len(memo) > len(shared):
