@@ -82,7 +82,10 @@ def map_shapes(
         given = dict(zip(names, given, strict=True))
     else:
         raise UsageError(f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}")
-    given = {name: _of_contents(combined[name], given.get(name)) for name in names}
+    static = {
+        name: _tree_map_with_path(lambda _path, _leaf: None, combined[name]) for name in names if name not in given
+    }
+    given = {name: _of_contents(combined[name], given[name]) if name in given else static[name] for name in names}
     try:
         mapped = map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:

@@ -204,6 +204,18 @@ def test_a_keyword_without_an_entry_is_static():
         check(Sum(), (), args, dynamic_shapes={"x": {0: B}, "z": None})
 
 
+def test_a_nested_keyword_without_an_entry_is_static():
+    class Nested(torch.nn.Module):
+        def forward(self, x, *, parts):
+            return x * parts["pair"][0].sum() + parts["times"]
+
+    parts = {"pair": [torch.ones(2), None], "times": 5}
+    report = check(Nested(), (torch.ones(3),), {"parts": parts}, dynamic_shapes={"x": {0: B}})
+    assert report.status == "proved"
+    assert report.contract.accepts(torch.ones(8), parts=parts)
+    assert not report.contract.accepts(torch.ones(8), parts={**parts, "pair": [torch.ones(3), None]})
+
+
 @pytest.mark.parametrize("sizes", [(1, 1), (0, 1), (2, 2), (3, 4)])
 def test_the_sizes_of_the_example_do_not_matter(sizes):
     """An example of batch 1, an empty one or one with accidental equalities specialises nothing."""
