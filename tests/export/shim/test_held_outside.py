@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import functools
 import mmap
 
 import numpy as np
@@ -130,3 +131,65 @@ def test_memory_of_its_own_is_no_matter():
     report = check(Apart(), (torch.ones(3),), dynamic_shapes=({0: Dim("n", max=5)},))
     assert report.status == "proved"
     assert torch.equal(report.program.module()(torch.ones(2)), Apart()(torch.ones(2)))
+
+
+GLOBAL = np.zeros(3, dtype=np.float32)
+
+
+class Reads(torch.nn.Module):
+    """Counts by torch, and reads the count by a function that holds an array."""
+
+    def __init__(self, array_, read):
+        super().__init__()
+        self.register_buffer("count", torch.from_numpy(array_))
+        self.read = read
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x + self.read()
+
+
+def a_closure(held):
+    return lambda: float(held[0])
+
+
+def a_default(held):
+    return lambda held=held: float(held[0])
+
+
+def a_partial(held):
+    return functools.partial(a_default(held))
+
+
+def a_method(held):
+    return functools.partial(held.item, 0)
+
+
+@pytest.mark.parametrize("reads", [a_closure, a_default, a_partial, a_method])
+def test_memory_that_a_function_holds_is_refused(reads):
+    """The fault: deepcopy shares functions, so the array that one holds was the model's, and the copied buffer not."""
+    held = np.zeros(3, dtype=np.float32)
+    with pytest.raises(UsageError, match="holds the memory of `count` in an object of class ndarray"):
+        check(Reads(held, reads(held)), (torch.ones(3),), dynamic_shapes=({0: Dim("n", max=5)},))
+
+
+class Global(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = torch.nn.Buffer(torch.from_numpy(GLOBAL))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x + float(GLOBAL[0])
+
+
+def test_memory_of_a_global_that_forward_names_is_refused():
+    with pytest.raises(UsageError, match="holds the memory of `count` in an object of class ndarray"):
+        check(Global(), (torch.ones(3),), dynamic_shapes=({0: Dim("n", max=5)},))
+
+
+def test_an_array_of_which_a_parameter_was_made_may_be_kept():
+    """Scripts do: `weight = np.load(...)`, and a parameter of it."""
+    model = torch.nn.Linear(3, 3)
+    model.bias = torch.nn.Parameter(torch.from_numpy(GLOBAL))
+    assert check(model, (torch.ones(2, 3),), dynamic_shapes=({0: Dim("n", max=5)},)).status == "proved"

@@ -73,7 +73,7 @@ def map_shapes(
     combined: Any = bind(mod, args, kwargs)
     names = list(_combine_args(mod, args, kwargs))  # torch reads a tuple or a list in the order of the signature
     given = _under_their_parameter(mod, args, kwargs, shapes)
-    given = given or _tree_map_with_path(lambda _path, _leaf: None, combined)
+    given = given or _static(combined)
     if isinstance(given, Mapping):
         _check_names(given, names, kwargs)
     elif isinstance(given, tuple | list):
@@ -82,10 +82,8 @@ def map_shapes(
         given = dict(zip(names, given, strict=True))
     else:
         raise UsageError(f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}")
-    static = {
-        name: _tree_map_with_path(lambda _path, _leaf: None, combined[name]) for name in names if name not in given
-    }
-    given = {name: _of_contents(combined[name], given[name]) if name in given else static[name] for name in names}
+    given = {name: _static(combined[name]) for name in names if name not in given} | dict(given)
+    given = {name: _of_contents(combined[name], given[name]) for name in names}
     try:
         mapped = map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
@@ -93,6 +91,11 @@ def map_shapes(
         said = next(misfits, None) or _CLASS.sub(r"\1", first_line(error).rpartition("`dynamic_shapes`: ")[2])
         raise UsageError(f"dynamic_shapes does not match the inputs: {said}") from None
     return type(shapes)(mapped[name] for name in names) if isinstance(shapes, tuple | list) else mapped
+
+
+def _static(value: Any) -> Any:
+    """Return an entry of nested values that declares nothing dynamic."""
+    return _tree_map_with_path(lambda _path, _leaf: None, value)
 
 
 def _of_contents(value: Any, entry: Any) -> Any:

@@ -17,15 +17,18 @@ the user's classes. It skips objects of torch, of Python and of installed librar
 
 from __future__ import annotations
 
+import array
 import contextlib
 import functools
+import mmap
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
 from shapeproof.constraints.errors import UsageError
@@ -75,21 +78,47 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
     model, memo = deep_copied(mod, shared)
     originals = memo.get(id(memo), ())  # deepcopy keeps them
     kept = [each for key, each in memo.items() if key == id(each)]  # refused a copy: a memoryview
-    if (outside := held_outside_torch(mod, [*originals, *kept])) is not None:
-        what = f"the model holds the memory of {outside[0]} in an object of class {type(outside[1]).__name__}, too"
-        raise UsageError(f"{what}, and no program sees what Python writes there: give that object a copy")
+    _refuse_parted(mod, [*originals, *kept])
     if copied is not None and len(memo) > len(shared):
         own = (each for each in originals if isinstance(each, torch.Tensor))
         copied |= {id(memo[id(each)]): each for each in own}
     return model
 
 
+def _refuse_parted(model: torch.nn.Module, objects: Sequence[Any]) -> None:
+    """Raise UsageError if one of the objects, an array say, lies in the memory of a tensor of the model."""
+    if (outside := held_outside_torch(model, objects)) is not None:
+        what = f"the model holds the memory of {outside[0]} in an object of class {type(outside[1]).__name__}, too"
+        raise UsageError(f"{what}, and no program sees what Python writes there: give that object a copy")
+
+
+_MEMORY = (np.ndarray, np.flatiter, bytearray, memoryview, array.array, mmap.mmap)
 _functions: ContextVar[tuple[FunctionType, ...] | None] = ContextVar("functions", default=None)
 
 
 def found_once(model: torch.nn.Module) -> AbstractContextManager[object]:
-    """Inside this block, the user's functions are searched only once."""
+    """Inside this block, the user's functions are searched only once.
+
+    Raises:
+        UsageError: the model's functions reach memory of its tensors past torch.
+    """
+    _refuse_parted(model, list(_memory_reached(model)))
     return bound(_functions, users_functions(model))
+
+
+def _memory_reached(model: torch.nn.Module) -> Iterator[Any]:
+    """Yield the arrays that the functions in a model hold, and that these and `forward` name as globals.
+
+    Not those that the user's files hold beside: a script keeps the array of which it made a parameter.
+    """
+    functions, others = _reached(model.modules())
+    forwards = (members(cls).get("forward") for module in model.modules() for cls in classes(type(module)))
+    for each in (*functions, *(each for each in forwards if type(each) is FunctionType)):
+        others += [each.__globals__.get(name) for name in each.__code__.co_names]
+    for each in others:
+        owner = each.__self__ if type(each) is BuiltinFunctionType else each  # `array.fill`
+        if is_a(owner, _MEMORY):
+            yield owner
 
 
 @contextlib.contextmanager
@@ -319,18 +348,25 @@ class _Rewriting:
 def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
     """Return all functions of the user's files that the user's modules or the model hold, directly or indirectly."""
     modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or _is_users(name)]
-    found: list[FunctionType] = []
-    pending: list[Any] = [*map(own_names, modules), *model.modules()]
+    return tuple(_reached([*map(own_names, modules), *model.modules()])[0])
+
+
+def _reached(roots: Iterable[Any]) -> tuple[list[FunctionType], list[Any]]:
+    """Return the functions of the user's files that are held, and whatever else is that holds nothing known."""
+    found, others = list[FunctionType](), list[Any]()
+    pending = [*roots]
     met = {id(each) for each in pending}
     while pending:
         value = pending.pop()
         if type(value) is FunctionType:
             found.append(value)
         for held in _held(value):
-            if id(held) not in met and _is_walked(held):
+            if not _is_walked(held):
+                others.append(held)
+            elif id(held) not in met:
                 met.add(id(held))
                 pending.append(held)
-    return tuple(found)
+    return found, others
 
 
 _LIBRARIES: dict[str, Any] = {}
