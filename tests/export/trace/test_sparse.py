@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 
 import pytest
@@ -175,3 +176,17 @@ def test_a_sparse_input_of_many_places_is_never_made_dense():
     report = check(mod, (given,), dynamic_shapes=shapes)
     assert report.status == "proved"
     assert torch.equal(report.program.module()(given), torch.full((2,), 1e6))
+
+
+def test_another_number_of_dense_dims_is_refused():
+    """The fault: a program traced with rows of numbers said of single numbers how many indices a row has."""
+    forward = {"forward": lambda _, y: (y._indices().shape[0], y.sparse_dim())}
+    program = check(type("Model", (torch.nn.Module,), forward)(), (hybrid(FULL),), dynamic_shapes=(None,)).program
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    assert program.module()(hybrid(FULL)) == (1, 1)
+    assert program.report.contract.unchecked == ("y.dense_dim() == 1",)
+    for run in (program.module(), torch.export.load(file).module()):
+        with pytest.raises((RuntimeError, AssertionError), match="dense_dim"):
+            run(FULL.to_sparse())

@@ -41,7 +41,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class TensorGuard(Guard):
-    """Expects a tensor of one dtype, device, layout and rank; `fixed` has its constant sizes, as (dim, size)."""
+    """Expects a tensor of one dtype, device, layout and rank; `fixed` has its constant sizes, as (dim, size).
+
+    `dense`: how many of the last dims of a sparse tensor are dense; None for any other tensor.
+    """
 
     name: str
     dtype: torch.dtype
@@ -49,6 +52,7 @@ class TensorGuard(Guard):
     layout: torch.layout
     rank: int
     fixed: tuple[tuple[int, int], ...]
+    dense: int | None = None
 
     def check(self, value: Any) -> None:
         """Raise OutsideDomain unless the value is such a tensor."""
@@ -61,6 +65,8 @@ class TensorGuard(Guard):
                 raise self._refusal(what, getattr(value, what), getattr(self, what))
         if value.dim() != self.rank:
             raise self._refusal("dim()", value.dim(), self.rank)
+        if self.dense is not None and value.dense_dim() != self.dense:
+            raise self._refusal("dense_dim()", value.dense_dim(), self.dense)
         for index, size in self.fixed:
             if value.shape[index] != size:
                 raise self._refusal(f"shape[{index}]", value.shape[index], size)
@@ -70,7 +76,8 @@ class TensorGuard(Guard):
 
     def code(self, source: str) -> list[str]:
         """Require data: a meta tensor triggers none of the assertions in the graph. The graph checks the rest."""
-        return [] if self.device.type == "meta" else [f"{source}.device.type != 'meta'"]
+        sparse = [] if self.dense is None else [f"{source}.dense_dim() == {self.dense}"]
+        return sparse if self.device.type == "meta" else [f"{source}.device.type != 'meta'", *sparse]
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,8 @@ def guard_of(name: str, noted: Any) -> Guard:
     match noted:
         case torch.Tensor():
             fixed = tuple((index, size) for index, size in enumerate(noted.shape) if isinstance(size, int))
-            return TensorGuard(name, noted.dtype, noted.device, noted.layout, noted.dim(), fixed)
+            dense = noted.dense_dim() if noted.layout == torch.sparse_coo else None
+            return TensorGuard(name, noted.dtype, noted.device, noted.layout, noted.dim(), fixed, dense)
         case torch.SymInt():
             return IntGuard(name)
         case None | bool() | int() | float() | str():

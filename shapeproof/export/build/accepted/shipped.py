@@ -109,6 +109,9 @@ def _unchecked(inputs: Inputs, contract: Requirements, flat: Sequence[Input], he
     for each in flat:
         if isinstance(each, ObjectInput):
             yield f"what {each.name} is"
+    for leaf in inputs.leaves:
+        if getattr(leaf.example, "layout", None) == torch.sparse_coo:
+            yield f"{leaf.name}.dense_dim() == {leaf.example.dense_dim()}"
 
 
 def _on_data(inputs: Inputs, program: torch.export.ExportedProgram, checks: Iterable[DataCheck]) -> Iterator[str]:
