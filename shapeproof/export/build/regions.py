@@ -23,6 +23,7 @@ from shapeproof.constraints.syntax.text import format_formula, format_term, pars
 from shapeproof.contract.archives import NOTE
 from shapeproof.contract.outside import refusal
 from shapeproof.export.build.accepted.contract import InputGuards, Requirements
+from shapeproof.export.build.accepted.guards import TensorGuard
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.regions import Split
 from shapeproof.export.report.report import Report
@@ -81,6 +82,9 @@ class ReportedRegions:
             self._write(file)
 
     def _write(self, file: IO[bytes]) -> None:
+        for name, each in zip(self.contract.inputs, self.contract.guards(self.programs[0]).values(), strict=True):
+            if isinstance(each, TensorGuard) and each.layout != torch.strided:
+                raise UsageError(f"an archive forgets that `{name}` is {each.layout}: save the programs one by one")
         manifest = {
             "format": FORMAT,
             "holds": [str(formula) for formula in self.holds],

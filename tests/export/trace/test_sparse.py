@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export import check
+from shapeproof.export import check, export
 from shapeproof.export.graph.constants import same_constant
-from tests.agreement import agree
+from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import few
 
 SHAPES = {"x": {0: Dim("n", min=0, max=5)}, "y": None}
@@ -190,3 +190,19 @@ def test_another_number_of_dense_dims_is_refused():
     for run in (program.module(), torch.export.load(file).module()):
         with pytest.raises((RuntimeError, AssertionError), match="dense_dim"):
             run(FULL.to_sparse())
+
+
+def test_regions_of_a_sparse_input_are_saved_one_by_one(tmp_path):
+    """The fault: loaded together, each refused every sparse tensor; torch reads back that the input was strided."""
+    forward = {"forward": lambda _, y: y.to_dense() * 2 if y.shape[0] == 3 else y.to_dense()}
+    shapes = ({0: Dim("n", min=1, max=5)},)
+    mod = type("Model", (torch.nn.Module,), forward)()
+    regions = export(mod, (FULL.to_sparse(),), dynamic_shapes=shapes, branches="split")
+    with pytest.raises(UsageError, match=r"an archive forgets that `y` is torch\.sparse_coo: save the programs one by"):
+        regions.save(tmp_path / "regions.pt2")
+    for number, program in enumerate(regions.programs):
+        torch.export.save(program, tmp_path / f"{number}.pt2")
+    runs = [torch.export.load(tmp_path / f"{number}.pt2").module() for number in range(len(regions.programs))]
+    for rows in range(1, 6):
+        (found,) = (made for run in runs if (made := outcome(run, (torch.ones(rows, 3).to_sparse(),))) != RAISES)
+        assert torch.equal(found[0], mod(torch.ones(rows, 3).to_sparse()))
