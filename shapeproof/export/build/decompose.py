@@ -41,7 +41,7 @@ from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
 from shapeproof.export.ops.shapes.recurrent import unrolled
-from shapeproof.export.ops.table import SLICE, kind_of
+from shapeproof.export.ops.table import SLICE, kind_of, known_of
 from shapeproof.export.shim import trees
 from shapeproof.export.shim.modules import without_data
 from shapeproof.export.shim.process.idle_work import quiet
@@ -67,6 +67,10 @@ _DIFFERS = (
 _CANNOT = (
     "torch cannot take the program apart for every declared size ({}): keep the operator whole (`run_decompositions` "
     "with a table without it), or declare fewer sizes"
+)
+_FORGOTTEN = (
+    "torch takes a program apart as if its sparse tensors held no elements, and what is read of these would be lost: "
+    "keep the program whole"
 )
 _SEEN = {
     runner.Relation.PROGRAM_RAISES: "it raises {}",
@@ -102,6 +106,8 @@ class TakenApart:
         """
         with one_thread:
             apart, trial = self._decomposed(decompose)
+            if _reads_of_elements(apart) < _reads_of_elements(self._program):
+                raise UsageError(_FORGOTTEN)
             write_core(apart, Facts(()) if trial is None else trial.facts)
             if trial is not None and trial.steps:
                 self._run_beside(apart, trial)
@@ -215,6 +221,7 @@ def _operator(decision: Decision) -> str:
     return f"an operator ({short(decision.framework.file)})" if decision.framework else "an operator"
 
 
+_COALESCE = torch.ops.aten.coalesce.default
 _EXTREMES = (torch.sym_min, torch.sym_max)
 
 
@@ -291,6 +298,12 @@ def _divide_by_one(node: torch.fx.Node) -> None:
     number = node.args[0]
     if isinstance(nodes.metadata(number), torch.SymInt):
         node.target, node.args = operator.truediv, (number, 1)
+
+
+def _reads_of_elements(program: _Program) -> int:
+    """Return how many operators read which elements sparse tensors hold: rows of values or indices, or `coalesce`."""
+    nodes_ = (node for module in trees.graph_modules(program.graph_module) for node in module.graph.nodes)
+    return sum(known_of(node.target).stored is not None or node.target is _COALESCE for node in nodes_)
 
 
 def _is_core_split(target: Any) -> bool:

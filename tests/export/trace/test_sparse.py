@@ -206,3 +206,21 @@ def test_regions_of_a_sparse_input_are_saved_one_by_one(tmp_path):
     for rows in range(1, 6):
         (found,) = (made for run in runs if (made := outcome(run, (torch.ones(rows, 3).to_sparse(),))) != RAISES)
         assert torch.equal(found[0], mod(torch.ones(rows, 3).to_sparse()))
+
+
+TAKEN_APART = {
+    "rows": lambda y: len(y._values()),
+    "columns": lambda y: y._indices().shape[1],
+    "coalesced": lambda y: y.coalesce(),
+    "coalesced values": lambda y: y.coalesce().values(),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN_APART)
+def test_a_decomposition_that_forgets_elements_is_refused(name):
+    """The fault: torch's fakes hold no elements, so rows became 0, and `coalesce` nothing, without a word."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, y: TAKEN_APART[name](y)})()
+    program = export(mod, (TWICE,), dynamic_shapes=({0: Dim("n", min=0, max=5)},))
+    torch.testing.assert_close(program.module()(TWICE), mod(TWICE))
+    with pytest.raises(UsageError, match="as if its sparse tensors held no elements"):
+        program.run_decompositions()
