@@ -75,7 +75,8 @@ def map_shapes(
     given = _under_their_parameter(mod, args, kwargs, shapes)
     given = given or _static(combined)
     if isinstance(given, Mapping):
-        _check_names(given, names, kwargs)
+        more = {name for name, each in _parameters(mod).items() if each.kind is inspect.Parameter.VAR_KEYWORD}
+        _check_names(given, names, kwargs.keys() | more)
     elif isinstance(given, tuple | list):
         if len(given) != len(names):
             raise UsageError(f"dynamic_shapes has {len(given)} entries for {len(names)} inputs ({', '.join(names)})")

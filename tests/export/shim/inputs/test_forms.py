@@ -216,6 +216,18 @@ def test_a_nested_keyword_without_an_entry_is_static():
     assert not report.contract.accepts(torch.ones(8), parts={**parts, "pair": [torch.ones(3), None]})
 
 
+class More(torch.nn.Module):
+    def forward(self, x, **more):
+        return x * 2 + sum(each.sum() for each in more.values())
+
+
+def test_further_keywords_without_an_entry_are_static():
+    program = export(More(), rows(4), {"y": rows(3)[0], "z": rows(2)[0]}, dynamic_shapes={"x": {0: B}})
+    assert program.report.status == "proved"
+    assert agree(More(), program.module(), rows(8), {"y": rows(3)[0], "z": rows(2)[0]})
+    assert outcome(program.module(), rows(8), {"y": rows(4)[0], "z": rows(2)[0]}) == RAISES
+
+
 @pytest.mark.parametrize("sizes", [(1, 1), (0, 1), (2, 2), (3, 4)])
 def test_the_sizes_of_the_example_do_not_matter(sizes):
     """An example of batch 1, an empty one or one with accidental equalities specialises nothing."""
