@@ -470,7 +470,7 @@ def kind_of(target: Any) -> str:
     """Return the kind of an operator, given as torch's object or by name; nothing for an operator without one.
 
     >>> kind_of("aten.max.dim"), kind_of("aten.max.other"), kind_of("aten.add_.Tensor"), kind_of("sp.add.default")
-    ('extreme', 'pointwise', 'smooth', '')
+    ('extreme', 'pointwise', 'sum of two', '')
     """
     return _known(str(target))[1]
 
