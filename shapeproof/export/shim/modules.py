@@ -26,7 +26,7 @@ from torch.func import functional_call
 
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
-from shapeproof.export.shim.storages import holds_data
+from shapeproof.export.shim.storages import addresses, holds_data
 from shapeproof.export.shim.trees import map_tensors, tensors_in
 
 _ModuleT = TypeVar("_ModuleT", bound=torch.nn.Module)
@@ -96,20 +96,21 @@ def held_outside_torch(module: torch.nn.Module, objects: Iterable[Any]) -> tuple
     >>> name, type(held).__name__
     ('`bias`', 'ndarray')
     """
-    for held in objects:
-        begin, end = _held(held)
-        if begin < end:
-            names = {id(each): f"`{name}`" for name, each in (*module.named_parameters(), *module.named_buffers())}
-            for each in tensors_of(module):
-                if each.device.type == "cpu" and holds_data(each) and each.layout is torch.strided:
-                    first, last = _span(each)
-                    if max(begin, first) < min(end, last):
-                        return names.get(id(each), "a tensor"), held
+    reached = [(memory, held) for held in objects if (memory := _memory(held))]
+    if not reached:
+        return None
+    names = {id(each): f"`{name}`" for name, each in (*module.named_parameters(), *module.named_buffers())}
+    for each in tensors_of(module):
+        if each.device.type == "cpu" and holds_data(each) and each.layout is torch.strided:
+            own = addresses(each)
+            for memory, held in reached:
+                if max(own.start, memory.start) < min(own.stop, memory.stop):
+                    return names.get(id(each), "a tensor"), held
     return None
 
 
-def _held(value: Any) -> tuple[int, int]:
-    """Return the addresses where the memory of an object begins and ends that Python code may write into, or 0 and 0.
+def _memory(value: Any) -> range:
+    """Return the addresses between the first and last byte that Python code may write into by an object; or none.
 
     An array whose memory is read-only is a view of one that may not be, and sees what torch writes.
     """
@@ -119,23 +120,15 @@ def _held(value: Any) -> tuple[int, int]:
         if not isinstance(value, np.ndarray):
             view = memoryview(value)
             if view.readonly:
-                return 0, 0
+                return range(0)
             value = np.asarray(view)
     except (TypeError, ValueError, BufferError, RuntimeError):  # it has no memory of its own, or not any more
-        return 0, 0
+        return range(0)
     begin = end = np.ndarray.__array_interface__.__get__(value)["data"][0]
-    if not value.size:
-        return 0, 0
     for size, stride in zip(value.shape, value.strides, strict=True):
         begin += min(0, (size - 1) * stride)
         end += max(0, (size - 1) * stride)
-    return begin, end + value.itemsize
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the addresses where the memory of a tensor begins and ends."""
-    storage = tensor.untyped_storage()
-    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+    return range(begin, end + value.itemsize) if value.size else range(0)
 
 
 def _fakes_copied(module: torch.nn.Module) -> dict[int, Any]:

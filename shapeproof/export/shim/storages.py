@@ -95,12 +95,20 @@ def is_copied_when_written(tensor: torch.Tensor) -> bool:
 
 
 def same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if the first elements of two tensors are one and the same; copies that nobody has written into share them.
-
-    Unlike `data_ptr`, this copies nothing.
-    """
-    starts = [(torch._C._data_address(each), each.storage_offset()) for each in (one, other)]  # type: ignore[attr-defined]
+    """True if the first elements of two tensors are one and the same, as in copies that nobody has written into."""
+    starts = [(addresses(each).start, each.storage_offset()) for each in (one, other)]
     return starts[0] == starts[1]
+
+
+def addresses(tensor: torch.Tensor) -> range:
+    """Return the addresses of the bytes in the storage of a tensor. Unlike `data_ptr`, this copies nothing.
+
+    >>> whole = torch.arange(4)
+    >>> addresses(whole[2:]) == addresses(whole) == range(whole.data_ptr(), whole.data_ptr() + 32)
+    True
+    """
+    start = torch._C._data_address(tensor)  # type: ignore[attr-defined]
+    return range(start, start + sum(each.nbytes() for each in storage_objects(tensor)))
 
 
 def is_fake(tensor: torch.Tensor) -> bool:

@@ -13,6 +13,8 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
+from shapeproof.export.shim.modules import held_outside_torch
+from shapeproof.export.shim.storages import copied_when_written, is_copied_when_written
 
 
 class Held(torch.nn.Module):
@@ -193,3 +195,13 @@ def test_an_array_of_which_a_parameter_was_made_may_be_kept():
     model = torch.nn.Linear(3, 3)
     model.bias = torch.nn.Parameter(torch.from_numpy(GLOBAL))
     assert check(model, (torch.ones(2, 3),), dynamic_shapes=({0: Dim("n", max=5)},)).status == "proved"
+
+
+def test_memory_that_is_lent_stays_shared():
+    """The fault: to ask a storage where it lies, by `data_ptr`, copied each weight of a model that holds any array."""
+    weight = torch.ones(3)
+    lent = copied_when_written(weight)
+    model = torch.nn.Linear(3, 3)
+    model.bias = torch.nn.Parameter(lent)
+    assert held_outside_torch(model, [np.zeros(3)]) is None
+    assert is_copied_when_written(model.bias)
