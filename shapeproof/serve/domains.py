@@ -5,6 +5,7 @@ Each export names its symbols in its own way; here the size at place i of all fl
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from shapeproof.constraints.meaning.evaluate import has_meaning
 from shapeproof.constraints.syntax.text import format_formula, parse_formula
 from shapeproof.constraints.terms import Term
 from shapeproof.contract.sizes import Reading, readings
-from shapeproof.export.build.accepted.contract import Requirements
+from shapeproof.export import VerifiedProgram
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import substitute
 from shapeproof.solver.prove import decide
@@ -49,8 +50,9 @@ class FlatDomain:
         return all(decide(formula, facts).status in {"proved", "vacuous"} for formula in other.formulas)
 
 
-def flat_domain(contract: Requirements) -> FlatDomain | None:
+def flat_domain(program: VerifiedProgram) -> FlatDomain | None:
     """Return the domain of a program; None if sizes alone do not decide whether it contains an input."""
+    contract = program.contract
     lengths = tuple(map(len, contract.sizes))
     first = [sum(lengths[:leaf]) for leaf in range(len(lengths))]
     places = {name: (first[place.leaf] + place.index, place) for name, place in readings(contract.sizes).items()}
@@ -60,7 +62,8 @@ def flat_domain(contract: Requirements) -> FlatDomain | None:
     if None in moved:
         return None
     kept = [*_equalities(contract.sizes, places), *(each for each in moved if each is not None)]
-    return FlatDomain(tuple(dict.fromkeys(kept)), _names(contract), lengths)
+    named = enumerate(itertools.chain.from_iterable(contract.size_names(program)))
+    return FlatDomain(tuple(dict.fromkeys(kept)), {f"s{index}": name for index, name in named}, lengths)
 
 
 def _moved(formula: Formula, places: Mapping[str, tuple[int, Reading]]) -> Formula | None:
@@ -83,10 +86,3 @@ def _equalities(sizes: Sequence[Sequence[Term]], places: Mapping[str, tuple[int,
         if index not in read:
             solved = substitute(term, {name: _solved(*places[name]) for name in term.symbols})
             yield f.eq(t.symbol(f"s{index}"), solved)
-
-
-def _names(contract: Requirements) -> dict[str, str]:
-    """Return the user's name of each flat size."""
-    sizes = enumerate(contract.sizes)
-    names = (contract.size_name(leaf, dim) for leaf, terms in sizes for dim in range(len(terms)))
-    return {f"s{index}": name for index, name in enumerate(names)}

@@ -336,7 +336,7 @@ class Served:
 
     def _program(self, exported: VerifiedProgram, request: Request, *, declared: bool) -> Program | None:
         """Return a program that is ready to run; None if sizes alone do not decide its domain."""
-        flat = flat_domain(exported.contract)
+        flat = flat_domain(exported)
         if flat is None:
             return None
         module = exported.module()

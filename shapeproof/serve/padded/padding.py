@@ -138,7 +138,7 @@ def padding_of(program: VerifiedProgram, names: Sequence[str], corners: Sequence
         "" if leak is None else nodes.said(leak),
         (),
         padded,
-        contract.size_guard(),
+        contract.size_guard(program),
         contract.sizes,
         results,
         program.module(),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.export import check
+from shapeproof.export import check, export, load_regions
 from tests.agreement import agree
 
 MODELS = {
@@ -128,3 +128,14 @@ def test_a_refused_int_has_its_own_name():
     program = check(mod, (torch.ones(4), 4), dynamic_shapes=shapes).program
     with pytest.raises(RuntimeError, match=r"^k = 3, x.shape\[0\] = 4, but k == x.shape\[0\] is declared$"):
         program.module()(torch.ones(4), 3)
+
+
+def test_a_refused_size_of_regions_has_its_own_name(tmp_path):
+    """The fault: the size was told by the name of its tensor, as if that were an int: `x = 7`."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: x * 2 if x.shape[0] == 4 else x + k})()
+    half = Dim("half", min=1, max=5)
+    regions = export(mod, (torch.ones(6), 3), dynamic_shapes=({0: 2 * half}, half), branches="split")
+    regions.save(tmp_path / "regions.pt2")
+    for each in (regions, load_regions(tmp_path / "regions.pt2")):
+        with pytest.raises(RuntimeError, match=r"^x.shape\[0\] = 7, k = 3, but x.shape\[0\] == 2\*k is declared"):
+            each.module()(torch.ones(7), 3)

@@ -17,7 +17,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.contract.sizes import SizeGuard
-from shapeproof.export.build.accepted.guards import Guard, Layout, Memory, guard_of, relaxed
+from shapeproof.export.build.accepted.guards import Guard, Layout, Memory, TensorGuard, guard_of, relaxed
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
@@ -80,20 +80,24 @@ class Requirements:
             memory |= other.memory
         return replace(self, memory=memory)
 
-    def size_guard(self) -> SizeGuard:
-        """The guard of all sizes together."""
+    def size_guard(self, program: _Program) -> SizeGuard:
+        """Return the guard of all sizes together."""
+        named = self.size_names(program)
         return SizeGuard(
             self.sizes,
             self.formulas,
             self.declared,
             self.names,
-            self.size_name,
+            lambda leaf, index: named[leaf][index],
         )
 
-    def size_name(self, leaf: int, dim: int) -> str:
-        """Return the user's name of a size: `x.shape[0]`, or the name of an int."""
-        name = self.inputs[leaf]
-        return f"{name}.shape[{dim}]" if leaf in self.memory.layouts else name
+    def size_names(self, program: _Program) -> list[list[str]]:
+        """Return the user's names of the sizes of each flat input: `x.shape[0]`, or the name of an int."""
+        guards = self.guards(program).values()
+        return [
+            [f"{name}.shape[{dim}]" if isinstance(guard, TensorGuard) else name for dim in range(len(terms))]
+            for name, guard, terms in zip(self.inputs, guards, self.sizes, strict=True)
+        ]
 
     def guards(self, program: _Program) -> dict[str, Guard]:
         """Return the guard of each flat input by its name in the graph, in order."""
@@ -170,7 +174,7 @@ class InputGuards(torch.nn.Module):
         super().__init__()
         guards = [*contract.guards(program).values()]
         self._each = list(map(relaxed, guards, contract.sizes)) if of_several else guards
-        self._sizes = contract.size_guard()
+        self._sizes = contract.size_guard(program)
         self._memory = contract.memory
         self._state = contract.state(program)
         self._spec = program.call_spec.in_spec
