@@ -181,7 +181,7 @@ def proved_bounds(term: Term, facts: Facts) -> Interval:
     bounds = facts.known.bounds(facts.reduce(term))
     name = name_of(term)
     if name is not None:  # the reduced term may be another symbol's, and lose what was stated of this one
-        bounds &= ranges(facts.formulas).get(name, Interval())
+        bounds &= ranges(each for each in facts.formulas if name in each.symbols).get(name, Interval())
     if bounds.upper is None:
         least = least_upper_bound(term, facts.within(QUESTION))
         return Interval(bounds.lower, least if isinstance(least, int) else None)
