@@ -28,7 +28,7 @@ from shapeproof.constraints.terms import ONE, Term, constant, name_of, symbol, t
 from shapeproof.export.declare.anchors import anchors, check_alike
 from shapeproof.export.declare.materialize import fill, like_example
 from shapeproof.export.shim.inputs import binding, dims
-from shapeproof.export.shim.inputs.dims import Hint, Mark, NamedDim
+from shapeproof.export.shim.inputs.dims import Expression, Hint, Mark, NamedDim
 from shapeproof.export.shim.storages import holds_data, with_plain_sizes
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.solver.budget import Budget
@@ -218,9 +218,10 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     examples = [Leaf(source, name, with_plain_sizes(value), device=home) for source, name, value in named]
     check_alike(mod, examples, others)
     shapes = binding.read_shapes(mod, args, kwargs, dynamic_shapes)
-    reader = _Reader(where, shapes.roots, by_marks=not shapes.tree)
+    reader = _Reader(where, shapes.roots, by_marks=not shapes.given)
     leaves = tuple(reader.leaf(leaf, shapes.entries.get(leaf.source)) for leaf in examples)
-    reader.relations(constraints)
+    relations = tuple(dict.fromkeys((*shapes.relations, *_texts(constraints))))
+    reader.relations((*reader.expressions, *relations))
     sampled = any(isinstance(leaf.example, TensorSpec) for leaf in leaves)
     return Inputs(
         args,
@@ -229,10 +230,10 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         Domain(reader.variables, tuple(reader.declarations)),
         () if sampled else anchors(mod, leaves, dict(reader.example), others),
         binding.bind(mod, args, kwargs),
-        shapes.tree,
-        tuple(constraints),
-        tuple(_in_vain(mod, leaves, by_marks=not shapes.tree)),
-        dict(_overrides(leaves)),
+        shapes.given,
+        relations,
+        tuple(_in_vain(mod, leaves, by_marks=not shapes.given)),
+        {**dict(_overrides(leaves)), **shapes.hints},
         functools.partial(binding.map_shapes, mod, args, kwargs, shapes.tree),
     )
 
@@ -296,6 +297,8 @@ class _Reader:
         self.variables: dict[str, Variable] = {}
         self.declarations: list[Declaration] = []
         self.example: dict[str, int] = {}
+        self.expressions: list[str] = []
+        """The relations of the sizes that equal an expression."""
         self._dims: dict[str, NamedDim] = {}
         self._groups: dict[str, str] = {}
 
@@ -334,8 +337,12 @@ class _Reader:
             return _fixed_size(name, size, entry, signed=not leaf.is_tensor)
         if isinstance(entry, NamedDim):
             return self._named(name, size, entry, signed=not leaf.is_tensor)
+        if isinstance(entry, Expression):
+            self.expressions.append(f"{name} == {entry.text}")
+            return self._sized(leaf, name, size, (None, None), entry.text, Role.CLAIMED)
         if isinstance(entry, Hint):
-            return self._hinted(leaf, name, size, entry)
+            role = _inferred(stays=entry.stays_dynamic) if entry.bounds == (None, None) else Role.CLAIMED
+            return self._sized(leaf, name, size, entry.bounds, entry.text, role)
         raise UsageError(f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint")
 
     def _named(self, name: str, size: int | None, dim: NamedDim, *, signed: bool) -> Term:
@@ -349,13 +356,13 @@ class _Reader:
             raise UsageError(f"`{root}` is declared twice, as {known.root_text} and as {dim.root_text}")
         if root not in self.variables:
             user_name = name if term is symbol(root) else root
-            role = Role.LIFTABLE if lower == 0 and upper is None else Role.CLAIMED
+            role = Role.LIFTABLE if dim.liftable else Role.CLAIMED
             self._declare(Variable(root, user_name, "dim", role), lower, upper, f"{user_name} = {dim.root_text}")
         elif term is symbol(root) and self.variables[root].user_name == root:
             self.variables[root] = replace(self.variables[root], user_name=name)
-        if lower < 0 and not signed:
+        if not signed and lower is not None and lower < 0:
             raise UsageError(f"`{root}` has min={lower}, but a size is never negative")
-        if term is not symbol(root) and not signed:
+        if not signed and (lower is None or term is not symbol(root)):
             self._add(f.ge(term, 0), f"{name} = {dim.text}", name)
         if size is not None:
             self._solve_example(name, size, dim)
@@ -369,13 +376,14 @@ class _Reader:
         if self.example.setdefault(dim.root, value) != value:
             raise UsageError(f"the example has {name} = {size}, but elsewhere `{dim.root}` is {self.example[dim.root]}")
 
-    def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Hint) -> Term:
-        lower, upper = hint.bounds
-        floor = 0 if leaf.is_tensor and lower is None else lower
+    def _sized(  # noqa: PLR0913, PLR0917 - a size, and all that is said of it
+        self, leaf: Leaf, name: str, size: int | None, bounds: tuple[int | None, int | None], text: str, role: Role
+    ) -> Term:
+        """Declare a size, or an int, of its own."""
+        floor = 0 if leaf.is_tensor and bounds[0] is None else bounds[0]
         own = f"{name}_" if name in self._roots else name  # an int input may have the name of a dim
-        role = _inferred(stays=hint.stays_dynamic) if lower is None and upper is None else Role.CLAIMED
         variable = Variable(own, name, "size" if leaf.is_tensor else "int", role)
-        self._declare(variable, floor, upper, f"{name} = {hint.text}")
+        self._declare(variable, floor, bounds[1], f"{name} = {text}")
         if size is not None:
             self.example[own] = size
         return symbol(own)
@@ -414,13 +422,16 @@ class _Reader:
         """Add a declaration with its text; `name` finds its line."""
         self.declarations.append(Declaration(formula, Origin(text, self._where(name))))
 
-    def relations(self, constraints: Iterable[str]) -> None:
-        """Add the relations of `constraints=`, over dim names or `x.shape[0]`."""
-        texts = isinstance(constraints, tuple | list) and all(isinstance(text, str) for text in constraints)
-        if not texts:
-            raise UsageError(f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}")
-        for text in constraints:
+    def relations(self, texts: Iterable[str]) -> None:
+        """Add relations over dim names or `x.shape[0]`."""
+        for text in texts:
             self._add(_relation(text, self.variables), text, text)
+
+
+def _texts(constraints: Any) -> tuple[str, ...]:
+    if isinstance(constraints, tuple | list) and all(isinstance(text, str) for text in constraints):
+        return tuple(constraints)
+    raise UsageError(f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}")
 
 
 def _relation(text: str, known: Collection[str]) -> Formula:

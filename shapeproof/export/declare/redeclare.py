@@ -23,6 +23,7 @@ from shapeproof.constraints.syntax.text import format_formula, format_term, pars
 from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
 from shapeproof.export.shim.inputs import dims
+from shapeproof.export.shim.inputs.binding import is_spec
 from shapeproof.export.shim.inputs.dims import Hint, Mark, NamedDim, declaration_text, hint_within
 from shapeproof.solver.learned.reduction import substitute
 from shapeproof.wording import listed
@@ -94,6 +95,8 @@ def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
     """Return the declared domain with these formulas added, as declarations."""
     if not formulas:
         return Declarations(inputs.dynamic_shapes, inputs.constraints)
+    if is_spec(inputs.dynamic_shapes):
+        return _assuming(inputs, formulas)
     writer = _Writer(inputs)
     parts = [part for formula in formulas for part in formula.conjuncts]
     parts = writer.derive(parts)
@@ -103,6 +106,13 @@ def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
         writer.declare(name, [part for part in parts if part.symbols == {name}], tied=tied)
     writer.relate(joint)
     return writer.declarations()
+
+
+def _assuming(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
+    """Return the declarations of a `ShapesSpec`: it stays, and each formula is one more assumption."""
+    texts = [format_formula(part) for formula in formulas for part in formula.conjuncts]
+    relations = (*inputs.constraints, *texts)
+    return Declarations(inputs.dynamic_shapes, relations, tuple(listed("assumptions=", relations)))
 
 
 class _Writer:

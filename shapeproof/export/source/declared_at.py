@@ -23,6 +23,7 @@ from shapeproof.export.source.names import tree_of
 Where: TypeAlias = Callable[[str], SourceLocation | None]
 """Returns the line of a Dim, by its name, or of a relation; None if it is unknown."""
 
+_MAKERS = {"Dim", "ShapeVar", "IntVar"}
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib", "scripts"))
 
 
@@ -74,12 +75,13 @@ def _users_files(_: int) -> set[str]:
 
 @functools.lru_cache(maxsize=64)
 def _written(file: str) -> dict[str, list[int]]:
-    """The lines of each `Dim("name", ...)` by its name, and of each text that may be a relation."""
+    """The lines of each `Dim("name")` or `ShapeVar("name")` by its name, and of each text that may be a relation."""
     found: dict[str, list[int]] = {}
     for node in ast.walk(tree_of(file)):
         match node:
-            case ast.Call(func=ast.Name("Dim") | ast.Attribute(attr="Dim"), args=[ast.Constant(str() as name), *_]):
-                found.setdefault(name, []).append(node.lineno)
+            case ast.Call(func=ast.Name(maker) | ast.Attribute(attr=maker), args=[ast.Constant(str() as name), *_]):
+                if maker in _MAKERS:
+                    found.setdefault(name, []).append(node.lineno)
             case ast.Constant(str() as text) if not text.isidentifier():
                 found.setdefault(text, []).append(node.lineno)
             case _:

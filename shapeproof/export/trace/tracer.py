@@ -46,7 +46,7 @@ from shapeproof.export.ops.properties import (
 from shapeproof.export.ops.shapes.layouts import lies_in_order
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
-from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves
+from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves, spec_is_read
 from shapeproof.export.shim.modules import writes_unnoted
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range
@@ -252,6 +252,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         formats_by_terms(functools.partial(lies_in_order, read=env.read)),
         transforms_ended(),
         keywords_ranged(),
+        spec_is_read(model),
         attention_as_in_eager(),
         contiguous_by_its_operator(),
         kept_symbolic(model) as names,

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 from torch.export import Dim, _trace
-from torch.fx.experimental import dynamic_spec, sym_node
+from torch.fx.experimental import sym_node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
 from shapeproof.export.shim.versions import SUPPORTED_TORCH, check_version
 from shapeproof.export.trace.traced import env_of
@@ -178,23 +177,3 @@ def test_what_goes_into_kwargs_is_counted_twice():
     ones, shapes = torch.ones(3, 4), {"x": None, "more": {"y": {0: Dim.AUTO}}}
     with pytest.raises(AssertionError, match="mismatch"):
         torch.export.export(Named(), (ones,), {"y": ones}, dynamic_shapes=shapes)
-
-
-@pytest.mark.skipif(not AT_LEAST_2_14, reason="torch knows no @dynamic_spec")
-def test_a_spec_on_forward_is_refused_whatever_is_declared():
-    """The fault: torch took the spec for dynamic_shapes, and what it makes dynamic was called constant, and proved."""
-
-    class Decorated(torch.nn.Module):
-        @dynamic_spec.dynamic_spec(dynamic_spec.ParamsSpec({"x": dynamic_spec.TensorSpec([None, None])}))
-        def forward(self, x):
-            return x + 1
-
-    for shapes in (None, {"x": {0: Dim("n")}}):
-        with pytest.raises(UsageError, match="invalid @dynamic_spec"):
-            check(Decorated(), (torch.ones(3, 4),), dynamic_shapes=shapes)
-
-
-def test_a_spec_in_place_of_dims_is_refused():
-    spec = dynamic_spec.ParamsSpec({"x": dynamic_spec.TensorSpec([dynamic_spec.ShapeVar("n"), None])})
-    with pytest.raises(UsageError, match="dynamic_shapes must be a dict, a tuple or a list, not ParamsSpec"):
-        check(torch.nn.ReLU(), (torch.ones(3, 4),), dynamic_shapes=spec)

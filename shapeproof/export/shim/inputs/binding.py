@@ -19,6 +19,7 @@ import torch.export._trace
 import torch.utils._pytree as pytree
 from torch.export import dynamic_shapes as torchs_shapes
 from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path
+from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapesSpec
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.inputs import dims
@@ -155,14 +156,20 @@ class DynamicShapes:
     """dynamic_shapes as torch.export reads them.
 
     Attributes:
-        tree: as given; a ShapesCollection as a tree.
+        given: as given, or as it is attached to the model; a ShapesCollection as a tree.
+        tree: the same as a tree.
         entries: the entry of each flat input, by source name.
         roots: the names of the Dims in them.
+        relations: the assumptions of a spec.
+        hints: the sizes for which compilers should tune, by the name of a spec's variable.
     """
 
+    given: Any
     tree: Any
     entries: Mapping[str, Any]
     roots: Collection[str]
+    relations: tuple[str, ...] = ()
+    hints: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def further_inputs(shapes: torch.export.AdditionalInputs) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -176,14 +183,46 @@ def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     Raises:
         UsageError: their structure is not that of the inputs.
     """
-    if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would use the spec as dynamic_shapes
-        raise UsageError("invalid @dynamic_spec on the model's forward: expected its sizes as Dims, in dynamic_shapes")
-    tree, entries = shapes, dict[str, Any]()
-    if isinstance(shapes, torch.export.AdditionalInputs | torch.export.ShapesCollection):
-        tree = _as_tree(shapes, mod, args, kwargs)
-    if tree:
-        map_shapes(mod, args, kwargs, tree, entries.__setitem__)
-    return DynamicShapes(tree, entries, dims.root_names(entries))
+    given = _resolved(mod, shapes)
+    if isinstance(given, torch.export.AdditionalInputs | torch.export.ShapesCollection):
+        given = _as_tree(given, mod, args, kwargs)
+    entries = dict[str, Any]()
+    if not is_spec(given):
+        if given:
+            map_shapes(mod, args, kwargs, given, entries.__setitem__)
+        return DynamicShapes(given, given, entries, dims.root_names(entries))
+    from shapeproof.export.shim.inputs.spec_language import read_spec
+
+    spec = read_spec(given, bind(mod, args, kwargs), _parameters(mod))
+    map_shapes(mod, args, kwargs, spec.tree, entries.__setitem__)
+    return DynamicShapes(given, spec.tree, entries, dims.root_names(entries), spec.relations, spec.hints)
+
+
+def _resolved(mod: torch.nn.Module, shapes: Any) -> Any:
+    """Return what is declared: dynamic_shapes, or the spec that `@dynamic_spec` has set on the model's forward."""
+    attached = _attached(mod)
+    if attached is not None and shapes is not None:
+        raise UsageError("the model's forward has a @dynamic_spec, and dynamic_shapes is given: expected one of them")
+    return shapes if attached is None else attached
+
+
+def is_spec(shapes: Any) -> bool:
+    """True if what was given as dynamic_shapes is in torch's spec language."""
+    return isinstance(shapes, ShapesSpec | ParamsSpec)
+
+
+def _attached(mod: torch.nn.Module) -> ShapesSpec | None:
+    return getattr(mod.forward, "_dynamic_spec", None)
+
+
+@contextlib.contextmanager
+def spec_is_read(mod: torch.nn.Module) -> Iterator[None]:
+    """Inside this block, torch finds no `@dynamic_spec` on the model's forward, which it refuses beside other sizes."""
+    if _attached(mod) is None:
+        yield
+        return
+    with replaced(getattr(mod.forward, "__func__", mod.forward), _dynamic_spec=None):
+        yield
 
 
 def _as_tree(shapes: Any, mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

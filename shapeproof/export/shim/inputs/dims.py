@@ -26,7 +26,8 @@ class NamedDim:
     Attributes:
         root: the name of the Dim itself, or of the one that it is derived from.
         step, offset: the size of the Dim is `step*root + offset`.
-        bounds: the bounds of the root; None for no upper bound.
+        bounds: the bounds of the root; None for no bound.
+        liftable: True if the lower bound of the root may rise to 1 or 2: a Dim without written bounds.
         root_text: the root as source code.
         text: the Dim as source code.
         shown: torch's own repr of the Dim.
@@ -35,10 +36,18 @@ class NamedDim:
     root: str
     step: int
     offset: int
-    bounds: tuple[int, int | None]
+    bounds: tuple[int | None, int | None]
+    liftable: bool
     root_text: str
     text: str
     shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A size, or an int, that equals an expression over the names of Dims: `a*b`."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +67,9 @@ def read(entry: Any) -> Any:
     """
     if is_dim(entry):
         root, derive = _derivation(entry)
-        line = derive(1) - derive(0), derive(0)
-        return NamedDim(
-            root.__name__, *line, _bounds(root), declaration_text(root), declaration_text(entry), repr(entry)
-        )
+        line, bounds = (derive(1) - derive(0), derive(0)), _bounds(root)
+        texts = declaration_text(root), declaration_text(entry), repr(entry)
+        return NamedDim(root.__name__, *line, bounds, bounds == (0, None), *texts)
     if not is_hint(entry):
         return entry
     if entry.type == _DimHintType.STATIC:
@@ -122,7 +130,8 @@ def _derivation(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 def root_names(entries: Any) -> set[str]:
     """Return the names of the Dims in nested entries."""
-    return {_derivation(each)[0].__name__ for each in pytree.tree_leaves(entries, is_leaf=is_dim) if is_dim(each)}
+    read_entries = map(read, pytree.tree_leaves(entries, is_leaf=is_dim))
+    return {each.root for each in read_entries if isinstance(each, NamedDim)}
 
 
 def _bounds(dim: Any) -> tuple[int, int | None]:

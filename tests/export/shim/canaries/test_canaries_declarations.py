@@ -15,6 +15,8 @@ from torch._dynamo.exc import UserError, UserErrorType
 from torch._export.non_strict_utils import _combine_args
 from torch.export import Dim
 from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
+from torch.fx.experimental import dynamic_spec
+from torch.fx.experimental.dynamic_spec import DictSpec, IntVar, ObjectSpec, SeqSpec, ShapesSpec, ShapeVar, TensorSpec
 from torch.utils._sympy.numbers import int_oo
 
 
@@ -32,6 +34,43 @@ def test_a_dim_is_unbounded_unless_told():
     assert (Dim("b", min=2, max=9).min, Dim("b", min=2, max=9).max) == (2, 9)
     assert isinstance(Dim("b"), _Dim)
     assert Dim("b").__name__ == "b"
+
+
+def test_a_spec_holds_what_it_is_made_of():
+    """spec_language.read_spec relies on it: torch gives no other way to the parts."""
+    b = ShapeVar("b", max=8)
+    spec = ShapesSpec({"x": TensorSpec([b, None]), "*args": [None], "**kwargs": {"y": None}}, assumptions=[b % 2 == 0])
+    params = spec._params
+    assert (list(params._named_args), params._varargs, params._varkw) == (["x"], [None], {"y": None})
+    assert list(params._named_args["x"]) == [b, None]
+    assert SeqSpec([1])._entries == [1]
+    assert dict(DictSpec({"k": 1}).items()) == dict(ObjectSpec({"k": 1}).items()) == {"k": 1}
+    assert str(spec.assumptions[0].node.expr) == f"Eq(Mod({b.sympy_sym}, 2), 0)"
+
+
+def test_an_expression_of_a_spec_is_over_symbols_with_the_names_of_its_variables():
+    """spec_language._Names relies on it: a derived size knows its variables by these symbols alone, and their ranges."""
+    b, n = ShapeVar("b", max=8), IntVar("n")
+    (symbol,) = (2 * b + 1).node.expr.free_symbols
+    assert symbol == b.sympy_sym
+    assert str(symbol) == f"b#{b._uid}"
+    known = (2 * b + n).node.shape_env.var_to_range
+    assert (known[b.sympy_sym].lower, known[b.sympy_sym].upper) == (0, 8)
+    assert (known[n.sympy_sym].lower, known[n.sympy_sym].upper) == (-int_oo, int_oo)
+
+
+@pytest.mark.skipif(not hasattr(dynamic_spec, "dynamic_spec"), reason="torch 2.13 has no @dynamic_spec")
+def test_a_decorator_sets_the_spec_on_the_function_and_torch_refuses_it_beside_other_sizes():
+    """binding.spec_is_read relies on it."""
+
+    class Decorated(torch.nn.Module):
+        @dynamic_spec.dynamic_spec({"x": TensorSpec([ShapeVar("b")])})
+        def forward(self, x):
+            return x + 1
+
+    assert isinstance(Decorated.forward._dynamic_spec, ShapesSpec)
+    with pytest.raises(ValueError, match="Provide only one"):
+        torch.export.export(Decorated(), (torch.ones(3),), dynamic_shapes={"x": None})
 
 
 class Text(str):
