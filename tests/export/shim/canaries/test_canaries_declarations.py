@@ -49,7 +49,7 @@ def test_a_spec_holds_what_it_is_made_of():
 
 
 def test_an_expression_of_a_spec_is_over_symbols_with_the_names_of_its_variables():
-    """spec_language._Names relies on it: a derived size knows its variables by these symbols alone, and their ranges."""
+    """spec_language._Names relies on it: a derived size knows its variables, and their ranges, by these."""
     b, n = ShapeVar("b", max=8), IntVar("n")
     (symbol,) = (2 * b + 1).node.expr.free_symbols
     assert symbol == b.sympy_sym
