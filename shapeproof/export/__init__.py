@@ -1,6 +1,6 @@
 """Verified export. Public names are imported on first use, so that importing another room does not load torch.
 
-call    the user's entry points                   api.py, checks.py
+call    the user's entry points                   api.py, checks.py, needless.py
 forms/  other forms of a program, of declarations, made on demand by the main path
 path    the main path of a check, and its limits  verify.py, limits.py
 rooms   from the bottom up: shim/, source/, declare/, ops/, graph/, trace/, explore/, report/, build/
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from shapeproof.export.forms.programs import VerifiedProgram as VerifiedProgram
     from shapeproof.export.forms.programs import load_regions as load_regions
     from shapeproof.export.forms.seen.watch import watching as watching
+    from shapeproof.export.needless import needless_constraints as needless_constraints
     from shapeproof.export.report.report import ConstraintViolation as ConstraintViolation
     from shapeproof.export.report.report import Report as Report
     from shapeproof.export.report.report import load_report as load_report
@@ -46,6 +47,7 @@ __all__, _imported = imported(
         ".declare.sources": "Sources",
         ".forms.programs": "Regions UndecidedWarning VerifiedProgram load_regions",
         ".forms.seen.watch": "watching",
+        ".needless": "needless_constraints",
         ".report.report": "ConstraintViolation Report load_report",
     },
 )

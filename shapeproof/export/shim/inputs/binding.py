@@ -211,6 +211,12 @@ def is_spec(shapes: Any) -> bool:
     return isinstance(shapes, ShapesSpec | ParamsSpec)
 
 
+def without_assumptions(mod: torch.nn.Module, shapes: Any) -> Any:
+    """Return what is declared, without the assumptions of a spec."""
+    given = _resolved(mod, shapes)
+    return (given._params or ParamsSpec()) if isinstance(given, ShapesSpec) else given
+
+
 def _attached(mod: torch.nn.Module) -> ShapesSpec | None:
     return getattr(mod.forward, "_dynamic_spec", None)
 
