@@ -124,13 +124,29 @@ def test_a_listing_is_a_source(folder):
     assert listed != digest(f"{folder}/package/")
 
 
-def test_a_module_that_would_come_first_is_noticed(folder):
-    """A new `module.py` in a folder of the path, or a new part of a package, may be imported in place of another."""
-    found = sources(folder, "import module")
-    assert all(found[path] == digest(f"{folder}/{path}") for path in ("", "package/"))
-    (folder / "new.py").write_text("", encoding="utf-8")
-    (folder / "package" / "new.py").write_text("", encoding="utf-8")
-    assert not any(found[path] == digest(f"{folder}/{path}") for path in ("", "package/"))
+SHADOWS = ["module/__init__.py", "module.so", "package/part/__init__.py", "absent.py", "absent/part.py", "json.py"]
+
+
+@pytest.mark.parametrize("path", SHADOWS)
+def test_a_module_that_would_come_first_is_noticed(folder, path):
+    """What is imported, or was sought in vain, may be found in another place later."""
+    found = sources(folder, "import module, importlib.util; importlib.util.find_spec('absent')")
+    assert all(known == digest(key_in(folder, key)) for key, known in found.items())
+    (folder / path).parent.mkdir(exist_ok=True)
+    (folder / path).write_text("", encoding="utf-8")
+    assert any(known != digest(key_in(folder, key)) for key, known in found.items())
+
+
+def key_in(folder, key):
+    return key if key.startswith(("/", "import:", "env:", "python")) else f"{folder}/{key}"
+
+
+def test_a_new_file_that_no_import_asks_for_is_no_change(folder):
+    """The fault: each verdict of a folder was void after a model was added to it, or a text."""
+    found = sources(folder, "import module, importlib.util; importlib.util.find_spec('absent')")
+    for path in ("new.py", "package/new.py", "new.txt", "package/absent.py"):
+        (folder / path).write_text("", encoding="utf-8")
+    assert all(known == digest(key_in(folder, key)) for key, known in found.items())
 
 
 @pytest.mark.parametrize(

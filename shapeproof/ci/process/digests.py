@@ -2,6 +2,7 @@
 
 /path      a file's content; of a folder, only that it is one
 /path/     the names in a folder, and which of its folders are packages
+import:    what a folder has of a name that was imported, or sought: `import:nets:/path`
 env:NAME   an environment variable
 python     the interpreter, its folders, and the variables that it and the loader read
 """
@@ -18,6 +19,7 @@ import stat
 import sys
 import sysconfig
 from collections.abc import Mapping
+from importlib.machinery import all_suffixes
 
 from shapeproof.files import sha256
 
@@ -37,6 +39,9 @@ def digest(key: str, environment: Mapping[str, str] = os.environ) -> str:
         return sha256(repr([sys.version, platform.platform(), INSTALLED, told]))
     if key.startswith("env:"):
         return sha256(repr(environment.get(key.removeprefix("env:"))))
+    if key.startswith("import:"):
+        _, name, folder = key.split(":", 2)
+        return _of_module(name, folder)
     try:
         return ("link to " if os.path.islink(key) else "") + _of_path(key)
     except (OSError, ValueError):  # ValueError: a path with a NUL is no path
@@ -53,6 +58,13 @@ def _of_path(key: str) -> str:
         return FOLDER
     packages = glob.glob("*/__init__.*", root_dir=key)  # an import prefers them to modules of their names
     return sha256(repr(sorted({*os.listdir(key), *packages} - _OURS)))
+
+
+def _of_module(name: str, folder: str) -> str:
+    """Return the digest of what an import of a name may find in a folder: `nets.py`, `nets.so` or a folder."""
+    place = os.path.join(folder, name)
+    found = [end for end in ("", *all_suffixes()) if os.path.exists(f"{place}{end}")]
+    return sha256(repr([*found, *sorted(glob.glob("__init__.*", root_dir=place))])) if found else "absent"
 
 
 @functools.cache

@@ -18,8 +18,9 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, ItemsView, Iterator
+from importlib.machinery import FileFinder, ModuleSpec
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, ClassVar
 
 from shapeproof.ci.process.digests import FOLDER, INSTALLED, SITE, SPECIAL, digest
@@ -59,6 +60,7 @@ class Recorder:
         self._begun = _begun()
         for original in (os.stat, os.lstat, os.access, os.readlink):
             _replace(original, self._note_path)
+        _hear_imports(self._note_import)
         _Variables.hear.insert(0, self._note_variable)
         os.environ.__class__ = os.environb.__class__ = _Variables
         sys.addaudithook(self._audited)
@@ -84,7 +86,8 @@ class Recorder:
                     found = self._note_path(path)
                     self._doubt(found.endswith((SPECIAL, FOLDER)))  # a folder may be the base of relative paths
             case "os.listdir" | "os.scandir", (str() | bytes() | None as path,):
-                self._note_path(path or ".", "/")
+                if not _is_import(sys._getframe(1)):  # noqa: SLF001 - each name that it seeks there is noted by itself
+                    self._note_path(path or os.getcwd(), "/")
             case (("open" | "os.listdir" | "os.scandir"), _):  # by a descriptor, or relative to one as os.open may be
                 self._doubt()
             case "import", (_, str() as path, *_):  # an extension module
@@ -106,6 +109,9 @@ class Recorder:
             return self._note(_source(place) + end)
         self._doubt(not _is_installed_asking())
         return ""
+
+    def _note_import(self, name: str, folder: str) -> None:
+        self._note(_sought(name, os.path.abspath(folder)))
 
     def _note_variable(self, name: str | None) -> None:
         if name is None:
@@ -214,17 +220,40 @@ def _begun() -> tuple[bool, int]:
     return False, resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
 
 
+def _hear_imports(hear: Callable[[str, str], object]) -> None:
+    """Report each name that is sought in a folder, by an import or by find_spec."""
+    original = FileFinder.find_spec
+
+    @functools.wraps(original)
+    def find_spec(self: FileFinder, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        hear(fullname.rpartition(".")[2], self.path)
+        return original(self, fullname, target)
+
+    FileFinder.find_spec = find_spec  # type: ignore[method-assign, assignment]
+
+
+def _is_import(frame: FrameType) -> bool:
+    """True if Python's own import lists a folder."""
+    return frame.f_code.co_filename == "<frozen importlib._bootstrap_external>"
+
+
+def _sought(name: str, folder: str) -> str:
+    """Return the key of a name that is sought in a folder: of installed packages, the whole folder is the key."""
+    return f"{folder}/" if f"{folder}/".startswith(INSTALLED) else f"import:{name}:{folder}"
+
+
 def _imported() -> Iterator[str]:
-    """Yield the files of modules, and the folders (or archives) where a new file could provide or shadow a module."""
-    folders = list(sys.path)
+    """Yield the files of modules, and where a new file could provide or shadow one of them."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)
-        folders += getattr(spec, "submodule_search_locations", None) or ()
         for file in (getattr(module, "__file__", None), getattr(spec, "origin", None)):
             if isinstance(file, str) and os.path.isabs(file):
                 yield _source(os.path.abspath(file))
-    for folder in map(os.path.abspath, folders):
-        yield from (folder, f"{folder}/")
+    for name in list(sys.modules):
+        package, _, part = name.rpartition(".")
+        spec = getattr(sys.modules.get(package), "__spec__", None)
+        for folder in map(os.path.abspath, getattr(spec, "submodule_search_locations", None) or sys.path):
+            yield from (folder, _sought(part, folder))
 
 
 def _is_installed_asking() -> bool:
