@@ -34,9 +34,9 @@ def least_upper_bound(term: Term, facts: Facts) -> int | Undecided | None:
         start = _value(term, facts)
         if not isinstance(start, int):
             return start
-        bound = facts.known.bounds(facts.reduce(term)).upper
-        if bound is None and grows(term, facts):
+        if grows(term, facts):
             return None
+        bound = facts.known.bounds(facts.reduce(term)).upper
         beyond = find(gt(term, _LARGEST_SIZE), facts) if bound is None else None
         if beyond is not None:
             return beyond if isinstance(beyond, Undecided) else None
@@ -55,6 +55,8 @@ def grows(term: Term, facts: Facts) -> bool:
     >>> grows(parse_term("n//2 - m"), facts), grows(parse_term("m"), facts)
     (True, False)
     """
+    if facts.known.bounds(facts.reduce(term)).upper is not None:
+        return False
     names = sorted(term.symbols)
     for sample in facts.samples()[:1]:
         for moved in dict.fromkeys((*((name,) for name in names), tuple(names))):

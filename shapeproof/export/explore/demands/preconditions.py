@@ -16,6 +16,7 @@ it cannot, it refutes the claim.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -177,11 +178,15 @@ def left_by(passing: Facts, declared: Facts, names: Collection[str]) -> list[For
 
 def _without_data(passing: Facts, names: Collection[str]) -> Iterator[Formula]:
     """Yield what holds for sizes of these names by a number from data: `k == u` and `u <= b*s` give `k <= b*s`."""
-    formulas = [each for each in passing.formulas if isinstance(each, f.Compare) and each.op in {"<=", "=="}]
-    for number in map(symbol, sorted(frozenset().union(*(each.symbols for each in formulas)).difference(names))):
+    about = defaultdict[str, list[f.Compare]](list)
+    for each in passing.formulas:
+        others = each.symbols.difference(names)
+        if isinstance(each, f.Compare) and each.op in {"<=", "=="} and len(others) == 1:
+            about[next(iter(others))].append(each)
+    for number in sorted(about):
         bounds = dict[bool, list[Term]]({True: [], False: []})
-        for each, sign in itertools.product(formulas, (1, -1)):
-            end = number - sign * each.term
+        for each, sign in itertools.product(about[number], (1, -1)):
+            end = symbol(number) - sign * each.term
             if end.symbols <= frozenset(names):
                 for is_upper in (True, False) if each.op == "==" else (sign > 0,):
                     bounds[is_upper].append(end)

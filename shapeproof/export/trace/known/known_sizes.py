@@ -24,6 +24,7 @@ The trace records every assumption: a new question goes to the trial like any ot
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -65,7 +66,7 @@ class KnownSizes:
     def __init__(self, env: SizeSymbols, refine: Callable[[sympy.Symbol], None]) -> None:
         self._env = env
         self._facts = env.trial.facts.within(QUESTION)
-        self._refine = refine
+        self._refine = functools.cache(refine)
         self._known: dict[sympy.Expr, sympy.Expr] = {}
         self._written: set[sympy.Expr] = set()
 
@@ -85,12 +86,12 @@ class KnownSizes:
     def _tensor(self, tensor: Any) -> Any:
         if not is_bare(tensor) or storage_of(tensor) is None or tensor.requires_grad:
             return tensor
-        noted = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+        noted = (*tensor.shape, *tensor.stride())  # nobody plans by an offset: it stays a sum of what was cut off
         symbolic = (each.node.expr for each in noted if isinstance(each, torch.SymInt))
         if all(self.expression(expr) is expr for expr in symbolic):
             return tensor
         known, rank = [self.number(each) for each in noted], tensor.dim()
-        return restrided(tensor, known[:rank], known[rank:-1], known[-1])
+        return restrided(tensor, known[:rank], known[rank:], tensor.storage_offset())
 
     def has_written(self, expr: sympy.Expr) -> bool:
         """True if an expression is the known form of some size."""
