@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 
@@ -71,30 +71,25 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
 ) -> VerifiedProgram | Regions:
     """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
 
-    The parameters are those of torch.export.export, and more.
-
     Args:
         mod: the model.
         args: the example inputs; a TensorSpec stands for a tensor without an example.
         kwargs: the example inputs that are passed by name.
-        dynamic_shapes: the dynamic sizes, in any form that torch.export takes. With a `Seen`, the sizes that varied are
-            dynamic, and every seen input is served. With `Sources`, the sizes that they name are dynamic.
+        dynamic_shapes: the dynamic sizes, in any form that torch.export takes, or a `Seen` or `Sources` that has them.
         strict: must be False: Dynamo, which a strict export begins with, decides on sizes before a solver can be asked.
         preserve_module_call_signature: paths of submodules whose calls `unflatten` must preserve.
         prefer_deferred_runtime_asserts_over_guards: has no effect: every check is in the graph already.
-        constraints: relations over dim names, or over sizes such as `x.shape[0]`, that torch cannot express:
-            `"batch*seq <= 65536"`.
+        constraints: relations over dim names, or over sizes such as `x.shape[0]`: `"batch*seq <= 65536"`.
         narrow: True to narrow the domain of every dim to the sizes that the model supports, where necessary.
         branches: "error", or "split" to return several programs if one does not serve the whole domain.
         budget: the limit for one question to the solver.
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
-        Undecided questions cause one warning, and the program refuses the sizes in question at run time.
 
     Raises:
-        ConstraintViolation: the model does not support the declared domain, or undecided sizes cannot be refused at run
-            time; `.report` gives the reason.
+        ConstraintViolation: the model does not support the declared domain, or sizes that are undecided (one warning
+            otherwise) cannot be refused at run time; `.report` gives the reason.
         UsageError: an entry is invalid; the message names it.
 
     >>> import torch
@@ -103,19 +98,8 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     >>> program.report.status
     'proved'
     """
-    report = check(
-        mod,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        strict=strict,
-        preserve_module_call_signature=preserve_module_call_signature,
-        constraints=constraints,
-        narrow=narrow,
-        branches=branches,
-        budget=budget,
-    )
-    return given_out(report)
+    asked = _Asked(mod, args, kwargs, dynamic_shapes, strict, preserve_module_call_signature, constraints, narrow)
+    return given_out(_checked(asked, branches, budget))
 
 
 def check(  # noqa: PLR0913 - as above
@@ -155,25 +139,45 @@ def check(  # noqa: PLR0913 - as above
     Raises:
         UsageError: an entry is invalid; the message names it.
     """
-    if strict:
+    asked = _Asked(mod, args, kwargs, dynamic_shapes, strict, preserve_module_call_signature, constraints, narrow)
+    return _checked(asked, branches, budget, progress)
+
+
+class _Asked(NamedTuple):
+    """What the user asks for."""
+
+    mod: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] | None
+    dynamic_shapes: Any
+    strict: bool
+    preserve_module_call_signature: tuple[str, ...]
+    constraints: Sequence[str]
+    narrow: bool
+
+
+def _checked(
+    asked: _Asked, branches: str, budget: Budget | None, progress: Callable[[str], None] = lambda _: None
+) -> Report:
+    if asked.strict:
         raise UsageError("strict=True is refused: Dynamo decides on sizes before a solver can be asked; leave it out")
     if branches not in {"error", "split"}:
         raise UsageError(f"branches must be 'error' or 'split', not {branches!r}")
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}")
-    where, mod = in_the_call(), uncompiled(mod)
-    args, kwargs, dynamic_shapes = read_collection(mod, args, kwargs, dynamic_shapes)
+    where, mod = in_the_call(), uncompiled(asked.mod)
+    args, kwargs, dynamic_shapes = read_collection(mod, asked.args, asked.kwargs, asked.dynamic_shapes)
     verify = functools.partial(
         verified,
         mod,
-        preserve_module_call_signature=preserve_module_call_signature,
-        narrow=narrow,
+        preserve_module_call_signature=asked.preserve_module_call_signature,
+        narrow=asked.narrow,
         splitting=branches == "split",
         budget=budget,
         progress=progress,
     )
     with one_thread, without_fake_mode():
-        return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where))
+        return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, asked.constraints, where))
 
 
 def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
