@@ -51,7 +51,7 @@ from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram, as_trace_of
 from shapeproof.export.explore.points import Attempts
-from shapeproof.export.limits import CHEAP_ELEMENTS, PLAIN_TRACES, RETRIES, TRACE_LIMIT, TRIES
+from shapeproof.export.limits import CHEAP_ELEMENTS, RETRIES, TRACE_LIMIT, TRIES
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.blame import needed, reasons
@@ -414,7 +414,7 @@ class _Cutter:
 
 
 def _most_traces() -> int:
-    return TRACE_LIMIT if saves_time(Saving.SETTLING) else PLAIN_TRACES
+    return TRACE_LIMIT if saves_time(Saving.SETTLING) else TRACE_LIMIT**2
 
 
 def _factors(formula: Formula) -> list[Formula]:

@@ -37,10 +37,9 @@ from shapeproof.export.limits import (
     EXTENT_POINTS,
     KERNEL_POINTS,
     LARGE_ELEMENTS,
-    REPLAY_ELEMENTS,
+    NODE_ELEMENTS,
     REPLAY_GROWTH,
     RUNS,
-    STAND_IN_GROWTH,
 )
 from shapeproof.export.trace.checks.raising import Raisings
 from shapeproof.export.trace.closed_trial import Where
@@ -105,7 +104,7 @@ class Fitting:
     def __init__(self, inputs: Inputs, start: Mapping[str, int]) -> None:
         self.names = sorted(inputs.domain.symbols)
         self._inputs, self._start = inputs, start
-        self._large = inputs.elements(start) > REPLAY_ELEMENTS
+        self._large = inputs.elements(start) > NODE_ELEMENTS
 
     def completed(self, point: Mapping[str, int]) -> Point:
         """Return values for all declared sizes."""
@@ -116,7 +115,7 @@ class Fitting:
         if not isinstance(point, Mapping):
             return None
         whole = self.completed(point)
-        most = max(REPLAY_ELEMENTS, growth * self._inputs.elements(self._start))
+        most = max(NODE_ELEMENTS, growth * self._inputs.elements(self._start))
         return whole if self._inputs.elements(whole) <= most else None
 
     def among(self, points: Iterable[Found], growth: int = REPLAY_GROWTH) -> Iterator[Point]:
@@ -139,7 +138,7 @@ class Fitting:
             }
             for step in range(max(map(len, ends.values()), default=0)):
                 left = {name: values[step:] or values[-1:] for name, values in ends.items()}
-                whole = self.whole(self._nearest(left, alike, domain), STAND_IN_GROWTH if step else REPLAY_GROWTH)
+                whole = self.whole(self._nearest(left, alike, domain), REPLAY_GROWTH // 2 if step else REPLAY_GROWTH)
                 if whole is not None:
                     if step == 0 or not all(self._is_near(whole[name], name, before) for name in high):
                         before.append(whole)

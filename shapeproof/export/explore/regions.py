@@ -17,7 +17,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Impossible, Outcome, narrowed
-from shapeproof.export.limits import REGIONS
+from shapeproof.export.limits import RUNS
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words, simplified
 from shapeproof.solver.answers.witness import find
@@ -88,7 +88,7 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
         left.learn(f.negate(holds))
         if done.findings or find(f.TRUE, left) is None:
             break
-        if len(done.regions) == REGIONS:
+        if len(done.regions) == RUNS:
             done.findings += [_too_many(others)] if others else []  # else it is undecided whether these cover
             break
         try:
@@ -164,5 +164,5 @@ def _widen(region: Region, other: Region) -> None:
 
 def _too_many(others: Sequence[Finding]) -> Finding:
     """Return a finding at a question whose every answer needs another program."""
-    text = f"{REGIONS} programs do not cover the domain, since every answer to this needs another"
+    text = f"{RUNS} programs do not cover the domain, since every answer to this needs another"
     return replace(others[0], outcome=Outcome.MANY, text=text, witness=None)

@@ -15,7 +15,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome
-from shapeproof.export.limits import CHECKS_TO_STATE
+from shapeproof.export.limits import COSTLY_TRIES
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
@@ -30,7 +30,7 @@ def settled_by_checks(told: Sequence[Finding], found: Exploration, explorer: Exp
     """
     about_data = [finding for finding in told if finding.outcome is Outcome.DATA]
     checks = _asking_less(about_data, found.main.trial)
-    if not 0 < len(checks) <= CHECKS_TO_STATE or not _suffice(checks, found, explorer):
+    if not 0 < len(checks) <= COSTLY_TRIES or not _suffice(checks, found, explorer):
         return list(told)
     checks = without_needless(checks, lambda fewer, _: bool(fewer) and _suffice(fewer, found, explorer))
     first = about_data[0]

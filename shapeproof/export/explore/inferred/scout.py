@@ -19,7 +19,7 @@ from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.narrowing import asked_for, equal_in_example
 from shapeproof.export.explore.points import Attempts
-from shapeproof.export.limits import CHEAP_ELEMENTS, LOOK_NODES, RUNS, TIED_SIZES
+from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_PROGRAM, RUNS, TIED_SIZES
 from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.facts import Facts
@@ -137,4 +137,4 @@ class Looks:
         return saves_time(Saving.LOOKS) and self._affordable(nodes) < RUNS
 
     def _affordable(self, nodes: int) -> int:
-        return min(RUNS, max(1, LOOK_NODES // nodes))
+        return min(RUNS, max(1, LARGE_PROGRAM // nodes))
