@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import torch
 
@@ -63,7 +63,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     dynamic_shapes: Any = None,
     strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
-    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - every check is in the graph already
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
     constraints: Sequence[str] = (),
     narrow: bool = False,
     branches: str = "error",
@@ -98,8 +98,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     >>> program.report.status
     'proved'
     """
-    asked = _Asked(mod, args, kwargs, dynamic_shapes, strict, preserve_module_call_signature, constraints, narrow)
-    return given_out(_checked(asked, branches, budget))
+    return given_out(check(**locals()))
 
 
 def check(  # noqa: PLR0913 - as above
@@ -110,7 +109,7 @@ def check(  # noqa: PLR0913 - as above
     dynamic_shapes: Any = None,
     strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
-    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - as above
+    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - every check is in the graph already
     constraints: Sequence[str] = (),
     narrow: bool = False,
     branches: str = "error",
@@ -139,45 +138,22 @@ def check(  # noqa: PLR0913 - as above
     Raises:
         UsageError: an entry is invalid; the message names it.
     """
-    asked = _Asked(mod, args, kwargs, dynamic_shapes, strict, preserve_module_call_signature, constraints, narrow)
-    return _checked(asked, branches, budget, progress)
+    _refuse(strict=strict, branches=branches, budget=budget)
+    where, mod = in_the_call(), uncompiled(mod)
+    args, kwargs, dynamic_shapes = read_collection(mod, args, kwargs, dynamic_shapes)
+    how: Any = {"narrow": narrow, "splitting": branches == "split", "budget": budget, "progress": progress}
+    verify = functools.partial(verified, mod, preserve_module_call_signature=preserve_module_call_signature, **how)
+    with one_thread, without_fake_mode():
+        return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where))
 
 
-class _Asked(NamedTuple):
-    """What the user asks for."""
-
-    mod: torch.nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any] | None
-    dynamic_shapes: Any
-    strict: bool
-    preserve_module_call_signature: tuple[str, ...]
-    constraints: Sequence[str]
-    narrow: bool
-
-
-def _checked(
-    asked: _Asked, branches: str, budget: Budget | None, progress: Callable[[str], None] = lambda _: None
-) -> Report:
-    if asked.strict:
+def _refuse(*, strict: bool, branches: object, budget: object) -> None:
+    if strict:
         raise UsageError("strict=True is refused: Dynamo decides on sizes before a solver can be asked; leave it out")
     if branches not in {"error", "split"}:
         raise UsageError(f"branches must be 'error' or 'split', not {branches!r}")
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}")
-    where, mod = in_the_call(), uncompiled(asked.mod)
-    args, kwargs, dynamic_shapes = read_collection(mod, asked.args, asked.kwargs, asked.dynamic_shapes)
-    verify = functools.partial(
-        verified,
-        mod,
-        preserve_module_call_signature=asked.preserve_module_call_signature,
-        narrow=asked.narrow,
-        splitting=branches == "split",
-        budget=budget,
-        progress=progress,
-    )
-    with one_thread, without_fake_mode():
-        return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, asked.constraints, where))
 
 
 def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify

@@ -71,9 +71,7 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
     left = domain.fork()
     while True:
         others = [finding for finding in found.findings if finding.may_be_another]
-        opened = [
-            finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED and finding.cell.answers
-        ]
+        opened = [each for each in found.findings if each.outcome is Outcome.UNDECIDED and each.cell.answers]
         done.findings = [each for each in found.findings if each not in others and each not in opened]
         done.trial = found.main.trial
         done.opened += [(finding, done.trial) for finding in opened]
@@ -151,7 +149,7 @@ def _take_in(regions: list[Region], new: Region, explorer: Explorer) -> None:
 def _serves(region: Region, other: Region, explorer: Explorer) -> bool:
     """True if the program of a region serves all of another region in which nothing about data is open."""
     return not other.found.findings and all(
-        explorer.judge.same(region.found.main, part) for part in (other.found.main, *other.found.served)
+        explorer.ladder.same(region.found.main, part) for part in (other.found.main, *other.found.served)
     )
 
 
