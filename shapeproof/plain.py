@@ -27,9 +27,9 @@ class Saving(Enum):
         "export/trace/calls/repeats.py export/ops/shapes/shape_functions.py export/ops/shapes/samples.py",
         "each operator is run",
     )
-    TRACES = "export/explore/main_program.py", "a part of the domain gets a trace of its own"
-    REJECTIONS = "export/explore/judge.py", "a cell is traced, though eager rejects it or gives another result there"
-    LOOKS = "export/explore/inferred/scout.py", "every part of an inferred domain of a large model is traced"
+    TRACES = "export/explore/attempts.py", "a part of the domain gets a trace of its own"
+    REJECTIONS = "export/explore/ladder.py", "a cell is traced, though eager rejects it or gives another result there"
+    LOOKS = "export/explore/ladder.py", "every part of an inferred domain of a large model is traced"
     DATAFLOW = (
         "export/explore/beside_eager/dataflow.py export/explore/beside_eager/pieces.py",
         "a large model runs with data, too",

@@ -14,6 +14,8 @@ from shapeproof.export import limits
 from tests.layering import at_run_time, imported_names
 from tests.rooms import EXPORT_ROOMS, ROOT, matrix, picture, running, upward
 
+MOST_LIMITS = 20
+"""The most numbers that bound the work of an export."""
 MOST_LOADED = 241
 """The most modules of the package that an export of one layer loads."""
 
@@ -70,6 +72,7 @@ def test_the_page_has_every_limit():
     noted = dict(re.findall(r"^\| `([A-Z_]+)` \| ([\d,]+) \|", PAGE, re.MULTILINE))
     real = {name: f"{value:,}" for name, value in vars(limits).items() if name.isupper()}
     assert noted == real
+    assert len(real) <= MOST_LIMITS
 
 
 def test_the_files_that_the_page_names_are_there():

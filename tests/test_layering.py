@@ -25,6 +25,9 @@ LONGEST_FILE = 500
 LONG_FILES: frozenset[str] = frozenset()
 """Files that may be longer, each with its reason beside it. Empty, and meant to stay so."""
 
+LONGEST_FUNCTION = 45
+"""With its signature and docstring."""
+
 MOST_FILES = 13
 """In one folder, without its `__init__.py`."""
 
@@ -169,6 +172,17 @@ def test_no_file_is_too_long():
         if (length := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
     }
     assert found.keys() <= LONG_FILES, found
+
+
+def test_no_function_is_too_long():
+    found = {
+        f"{path.relative_to(ROOT)}: {node.name}": length
+        for path in sources("shapeproof")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+    }
+    assert found == {}
 
 
 def test_the_list_of_long_files_is_not_stale():

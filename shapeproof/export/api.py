@@ -63,7 +63,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     dynamic_shapes: Any = None,
     strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
-    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - every check is in the graph already
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
     constraints: Sequence[str] = (),
     narrow: bool = False,
     branches: str = "error",
@@ -71,30 +71,25 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
 ) -> VerifiedProgram | Regions:
     """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
 
-    The parameters are those of torch.export.export, and more.
-
     Args:
         mod: the model.
         args: the example inputs; a TensorSpec stands for a tensor without an example.
         kwargs: the example inputs that are passed by name.
-        dynamic_shapes: the dynamic sizes, in any form that torch.export takes. With a `Seen`, the sizes that varied are
-            dynamic, and every seen input is served. With `Sources`, the sizes that they name are dynamic.
+        dynamic_shapes: the dynamic sizes, in any form that torch.export takes, or a `Seen` or `Sources` that has them.
         strict: must be False: Dynamo, which a strict export begins with, decides on sizes before a solver can be asked.
         preserve_module_call_signature: paths of submodules whose calls `unflatten` must preserve.
         prefer_deferred_runtime_asserts_over_guards: has no effect: every check is in the graph already.
-        constraints: relations over dim names, or over sizes such as `x.shape[0]`, that torch cannot express:
-            `"batch*seq <= 65536"`.
+        constraints: relations over dim names, or over sizes such as `x.shape[0]`: `"batch*seq <= 65536"`.
         narrow: True to narrow the domain of every dim to the sizes that the model supports, where necessary.
         branches: "error", or "split" to return several programs if one does not serve the whole domain.
         budget: the limit for one question to the solver.
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
-        Undecided questions cause one warning, and the program refuses the sizes in question at run time.
 
     Raises:
-        ConstraintViolation: the model does not support the declared domain, or undecided sizes cannot be refused at run
-            time; `.report` gives the reason.
+        ConstraintViolation: the model does not support the declared domain, or sizes that are undecided (one warning
+            otherwise) cannot be refused at run time; `.report` gives the reason.
         UsageError: an entry is invalid; the message names it.
 
     >>> import torch
@@ -103,19 +98,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     >>> program.report.status
     'proved'
     """
-    report = check(
-        mod,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        strict=strict,
-        preserve_module_call_signature=preserve_module_call_signature,
-        constraints=constraints,
-        narrow=narrow,
-        branches=branches,
-        budget=budget,
-    )
-    return given_out(report)
+    return given_out(check(**locals()))
 
 
 def check(  # noqa: PLR0913 - as above
@@ -126,7 +109,7 @@ def check(  # noqa: PLR0913 - as above
     dynamic_shapes: Any = None,
     strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
-    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - as above
+    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - every check is in the graph already
     constraints: Sequence[str] = (),
     narrow: bool = False,
     branches: str = "error",
@@ -155,25 +138,22 @@ def check(  # noqa: PLR0913 - as above
     Raises:
         UsageError: an entry is invalid; the message names it.
     """
+    _refuse(strict=strict, branches=branches, budget=budget)
+    where, mod = in_the_call(), uncompiled(mod)
+    args, kwargs, dynamic_shapes = read_collection(mod, args, kwargs, dynamic_shapes)
+    how: Any = {"narrow": narrow, "splitting": branches == "split", "budget": budget, "progress": progress}
+    verify = functools.partial(verified, mod, preserve_module_call_signature=preserve_module_call_signature, **how)
+    with one_thread, without_fake_mode():
+        return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where))
+
+
+def _refuse(*, strict: bool, branches: object, budget: object) -> None:
     if strict:
         raise UsageError("strict=True is refused: Dynamo decides on sizes before a solver can be asked; leave it out")
     if branches not in {"error", "split"}:
         raise UsageError(f"branches must be 'error' or 'split', not {branches!r}")
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}")
-    where, mod = in_the_call(), uncompiled(mod)
-    args, kwargs, dynamic_shapes = read_collection(mod, args, kwargs, dynamic_shapes)
-    verify = functools.partial(
-        verified,
-        mod,
-        preserve_module_call_signature=preserve_module_call_signature,
-        narrow=narrow,
-        splitting=branches == "split",
-        budget=budget,
-        progress=progress,
-    )
-    with one_thread, without_fake_mode():
-        return with_forms(verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where))
 
 
 def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify

@@ -30,10 +30,9 @@ from shapeproof.export.explore.beside_eager.kernels import operator_faults
 from shapeproof.export.explore.beside_eager.rebound import given_twice, returning, seen_in_eager
 from shapeproof.export.explore.demands.preconditions import take_preconditions
 from shapeproof.export.explore.demands.shared_failures import shared_failures
-from shapeproof.export.explore.explorer import Explorer
+from shapeproof.export.explore.explorer import Explorer, settled_by_checks
 from shapeproof.export.explore.findings import Exploration, Impossible, Outcome, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
-from shapeproof.export.explore.settling_checks import settled_by_checks
 from shapeproof.export.limits import TRIES
 from shapeproof.export.report.explain import (
     contradiction,

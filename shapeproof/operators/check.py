@@ -85,24 +85,37 @@ def check_operator(  # noqa: PLR0913 - as export
     >>> check_operator(half, (TensorSpec(torch.float32, (rows, 3)),)).status
     'proved'
     """
-    found = overload_of(operator)
-    if found is None:
-        raise UsageError(f"expected an operator with one overload, such as torch.ops.sp.half.default, got {operator!r}")
-    if not schemas.is_foreign(found):
-        raise UsageError(f"{found.name()} is torch's own operator, which torch tests")
-
-    if not isinstance(args, tuple | list):
-        raise UsageError(f"args must be a tuple of arguments, not {type(args).__name__}")
+    found = _foreign(operator, args)
 
     def declared(function: Callable[..., Any]) -> tuple[torch.nn.Module, Inputs]:
         mod = Calling(function, found)
         return mod, declare(mod, tuple(args), renamed(found, kwargs), dynamic_shapes, tuple(constraints))
 
     with one_thread:
-        with unproved(found):
-            report = _checked(found, declared, budget or Budget())
-        if report.status == "proved":
-            remember_proof(found, declared(found)[1], shown_names(found))
+        return _remembered(found, declared, budget or Budget())
+
+
+def _foreign(operator: Any, args: object) -> Any:
+    """Return the operator that a user names, if these can be arguments of it.
+
+    Raises:
+        UsageError: they cannot; or there is no operator with one overload, or it is torch's own.
+    """
+    found = overload_of(operator)
+    if found is None:
+        raise UsageError(f"expected an operator with one overload, such as torch.ops.sp.half.default, got {operator!r}")
+    if not schemas.is_foreign(found):
+        raise UsageError(f"{found.name()} is torch's own operator, which torch tests")
+    if not isinstance(args, tuple | list):
+        raise UsageError(f"args must be a tuple of arguments, not {type(args).__name__}")
+    return found
+
+
+def _remembered(found: Any, declared: Declared, budget: Budget) -> OperatorReport:
+    with unproved(found):
+        report = _checked(found, declared, budget)
+    if report.status == "proved":
+        remember_proof(found, declared(found)[1], shown_names(found))
     return report
 
 

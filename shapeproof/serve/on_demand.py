@@ -61,20 +61,16 @@ def compile(  # noqa: A001, PLR0913 - the word that torch has for it
 ) -> Served:
     """Serve a model by proved programs, which are made when they are needed.
 
-    The first call makes a program. A call in the domain of a program runs that program; for any other call the model is
-    exported again: sizes that varied are dynamic, and all seen inputs are served, by one program if one is proved.
+    A call that no program serves exports the model again: sizes that varied are dynamic, all seen inputs are served.
 
     Args:
-        model: the model. It is not changed; programs use its own parameters and buffers.
-        dynamic_shapes: what is declared, as for `export`; the first call must lie in it. Where one program does not
-            serve it, several are made at once. None: sizes become dynamic as they are seen to vary.
+        model: the model, which is not changed; programs use its own parameters and buffers.
+        dynamic_shapes: what is declared, as for `export`; the first call must lie in it. None: what is seen to vary.
         constraints: relations, as for `export`.
         seen: inputs recorded earlier; programs for them need not be learned again.
         at_most: how many programs are kept; the model itself runs what they do not serve.
-        otherwise: what is done with a call that no program serves, once there is a program: "trace" makes another,
-            "eager" runs the model itself, "raise" raises OutsideDomain.
-        backend: "graph" (the program itself, and the default), "torch.compile", "aot_inductor" or "onnxruntime"; or a
-            function from a program to a callable.
+        otherwise: for a call that no program serves, "trace" another, run the model ("eager"), "raise" OutsideDomain.
+        backend: "graph" (the default), "torch.compile", "aot_inductor", "onnxruntime", or a function of a program.
 
     Returns:
         A callable with the signature and the results of the model.
@@ -96,9 +92,8 @@ def compile(  # noqa: A001, PLR0913 - the word that torch has for it
         raise UsageError(f"unknown otherwise={otherwise!r}{nearest(str(otherwise), _OTHERWISE)}")
     if type(at_most) is not int or at_most < 1:
         raise UsageError(f"expected at_most to be a number from 1, got {at_most!r}")
-    return Served(
-        model, Exporter(model, dynamic_shapes, constraints), seen or Seen(), at_most, otherwise, resolved(backend)
-    )
+    exporter = Exporter(model, dynamic_shapes, constraints)
+    return Served(model, exporter, seen or Seen(), at_most, otherwise, resolved(backend))
 
 
 class Served:

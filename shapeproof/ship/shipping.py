@@ -56,8 +56,7 @@ def ship(
 ) -> Verdict:
     """Write a program as the file of a consumer, once the file was run beside eager and did the same.
 
-    It is run at the example, the corners of the domain, the smallest sizes, sizes of 1, and others. Sizes outside of
-    the domain are run too, and whether the file refuses them is recorded.
+    It is run at the example, at corners of the domain, and at sizes outside, to record whether the file refuses them.
 
     Args:
         program: what `export` returned.
@@ -69,10 +68,8 @@ def ship(
         The verdict, whose status is "same".
 
     Raises:
-        FileDiffers: the file does something else, or refuses sizes of the domain; its `verdict` says where. Nothing is
-            written.
-        UsageError: the consumer cannot convert the program, or is not installed; the program is not proved; or the
-            model is no module.
+        FileDiffers: the file does something else, or refuses sizes of the domain (see `verdict`); it is not written.
+        UsageError: the program is not proved, the model is no module, or the consumer is missing or cannot convert it.
 
     >>> import tempfile
     >>> from shapeproof.export import Dim, export
@@ -92,9 +89,9 @@ def ship(
         eager = fresh_modules(proved) if model is None else functools.partial(copied, model)
         so_far = Verdict("", str(path), ", ".join(map(release, target.made_by)), beside=_EAGER if model else _PROGRAM)
         verdict = _run(target, made, contract, proved.taken_apart.inputs, eager, so_far, proved.report.decisions)
-        if verdict.status != "same":
-            raise FileDiffers(verdict)
-    return verdict
+        if verdict.status == "same":
+            return verdict
+        raise FileDiffers(verdict)
 
 
 def verify(  # noqa: PLR0913 - a file, then what export takes

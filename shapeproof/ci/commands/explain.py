@@ -56,11 +56,10 @@ def explain(  # noqa: PLR0913 - the options of a command
 
     Exit status: 0 proved, 1 refuted or vacuous, 3 undecided, 2 no verdict (a wrong call, or no trace).
     """
-    doing = ""
+    doing = [""]
 
     def progress(text: str) -> None:
-        nonlocal doing
-        doing = text
+        doing[:] = [text]
         display.tell("", text)
 
     try:
@@ -84,7 +83,7 @@ def explain(  # noqa: PLR0913 - the options of a command
     except UsageError as error:
         fail(told(error, whole=traceback))
     except KeyboardInterrupt:
-        say(f"shapeproof: interrupted while {doing}")
+        say(f"shapeproof: interrupted while {doing[0]}")
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(EXIT_STATUS[report.status])
 

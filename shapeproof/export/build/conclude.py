@@ -83,22 +83,29 @@ def conclude(
         notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs) if program is not None else None
     status = "refuted" if refuted else "undecided" if undecided or diagnostics else "proved"
-    return Report(
-        status=status,
+    return replace(
+        _explored(found, inputs, status),
         diagnostics=tuple(diagnostics),
-        decisions=found.main.trial.decisions,
         domain=domain_of_sizes(enforced, inputs) if program is not None else (),
         notes=tuple(notes),
-        statistics=statistics(found),
-        inputs=inputs.shapes,
         bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
-        shared_failures=found.shared,
-        oblivious=size_oblivious(found, status, inputs.user_names),
-        trusted={name: compared for name, compared in found.trusted.items() if name not in found.checked},
         program=program,
         contract=outward,
         remedy=remedy,
+    )
+
+
+def _explored(found: Exploration, inputs: Inputs, status: str) -> Report:
+    """Return what an exploration says, whatever program is built of it."""
+    return Report(
+        status,
+        decisions=found.main.trial.decisions,
+        statistics=statistics(found),
+        inputs=inputs.shapes,
+        shared_failures=found.shared,
+        oblivious=size_oblivious(found, status, inputs.user_names),
+        trusted={name: compared for name, compared in found.trusted.items() if name not in found.checked},
     )
 
 

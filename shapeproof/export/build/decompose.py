@@ -39,7 +39,7 @@ from shapeproof.export.explore.beside_eager.corners import SEEDS, unchanged
 from shapeproof.export.explore.beside_eager.forms import Form, asking, fresh_modules
 from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
-from shapeproof.export.limits import DECOMPOSED_POINTS
+from shapeproof.export.limits import COSTLY_TRIES
 from shapeproof.export.ops.shapes.recurrent import unrolled
 from shapeproof.export.ops.table import SLICE, kind_of, known_of
 from shapeproof.export.shim import trees
@@ -194,7 +194,7 @@ class TakenApart:
     def _points(self, cell: Facts, start: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Yield a generic point and the smallest points, if their inputs fit into memory."""
         fitting = Fitting(self.inputs, start)
-        smallest = itertools.islice(ascending(cell, fitting.names), DECOMPOSED_POINTS)
+        smallest = itertools.islice(ascending(cell, fitting.names), COSTLY_TRIES)
         return fitting.among((generic(cell, fitting.names), *smallest))
 
 

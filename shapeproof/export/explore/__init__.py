@@ -4,9 +4,8 @@ The files find facts about programs; verdicts and their wording are made elsewhe
 
 explore     the main program, then the cells               explorer.py, findings.py
 main        the program that all others are compared with   main_program.py
-judge       whether it serves a cell                       judge.py
-trace       traces at chosen points                        points.py
-data        checks that settle questions about it          settling_checks.py
+ladder      whether the main program serves a cell         ladder.py, judge.py
+trace       traces at chosen points                        attempts.py, points.py
 several     programs of a split model                      regions.py
 compare/       proves that two programs are the same on a region
 inferred/      decides how an inferred domain may be narrowed

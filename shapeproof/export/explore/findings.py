@@ -17,7 +17,7 @@ from shapeproof.export.explore.beside_eager.runner import Replay
 from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.source.names import rounds
 from shapeproof.export.trace.calls.fakes import hides_a_write
-from shapeproof.export.trace.trial import Trial
+from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import short
 
@@ -259,6 +259,31 @@ class Exploration:
         return frozenset(
             step.decision.formula for step in self.main.trial.steps if step.overrules and step.decision.formula in asked
         )
+
+
+@dataclass(slots=True)
+class Case:
+    """A cell, the decision whose other answer leads into it, and the exploration that it is a part of.
+
+    Attributes:
+        outside: a formula that holds for every accepted input outside the cell.
+        data: True if the decision is about data.
+        whole: the narrowing that excludes the cell, if its sizes are inferred: `excluded` asks.
+        closely: True if the part of the cell that the program serves is sought, since a part may be.
+    """
+
+    step: Step
+    cell: Facts
+    found: Exploration
+    outside: Formula
+    data: bool
+    whole: Narrowing | None = None
+    closely: bool = False
+
+    @property
+    def decision(self) -> Decision:
+        """The question that torch asked, as it was answered."""
+        return self.step.decision
 
 
 def asking(decision: Decision) -> object:

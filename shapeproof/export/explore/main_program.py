@@ -1,43 +1,33 @@
 """Choose the main program: one that serves the example, traced at a point as generic as possible.
 
 Every other trace is compared with the main program. If inferred sizes are narrowed before anything is explored, because
-the model asks for a simple domain (inferred/scout.py), the narrowings are kept here.
+the model asks for a simple domain, that is kept here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import torch
+from collections.abc import Mapping
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import Point, holds_at
+from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Kind
-from shapeproof.constraints.terms import Term, symbol
-from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
-from shapeproof.export.explore.inferred.scout import Scout
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.explore.attempts import Attempts, as_trace_of
+from shapeproof.export.explore.findings import Impossible, Traced, narrowed
+from shapeproof.export.explore.inferred.narrowing import Scout, Scouted
 from shapeproof.export.explore.judge import Judge
-from shapeproof.export.explore.points import Attempts
 from shapeproof.export.limits import RETRIES
-from shapeproof.export.trace.traced import translator_of
-from shapeproof.export.trace.translate import Untranslatable
-from shapeproof.export.trace.trial import Step, Trial
-from shapeproof.plain import Saving, saves_time
+from shapeproof.export.trace.trial import Step
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
 
 
 class MainProgram:
     """Finds the main program of a domain; without a scout, inferred sizes are not narrowed beforehand."""
 
     def __init__(self, attempts: Attempts, judge: Judge, scout: Scout | None) -> None:
-        self.adopted: list[Narrowing] = []
-        """The requirements that inferred sizes were narrowed to before anything was explored."""
-        self.settled_for = False
-        """True if some of them are accidents of the example that eager needs, but no check asks for."""
-        self.spare: Traced | None = None
-        """The trace at the example, if another one became the main program; it may serve as that of a cell."""
+        self.scouted: Scouted | None = None
+        """The simple domain that inferred sizes were narrowed to before anything was explored."""
         self._attempts = attempts
         self._judge = judge
         self._scout = scout
@@ -66,7 +56,7 @@ class MainProgram:
 
     def _choose_main(self, domain: Facts) -> Traced:
         """Return a program that serves the example, traced at a point as generic as possible."""
-        self.spare = None
+        self._attempts.spare = None
         example = self.example_in(domain)
         scouted = self._scouted(domain, example)
         if scouted is not None:
@@ -86,7 +76,7 @@ class MainProgram:
                 raise Impossible(second.trial)
             raise second.error or RuntimeError("the model cannot be traced")
         if first is not None and self._judge.same(first, second):
-            self.spare = None if self._oblivious or self._attempts.observed else second
+            self._attempts.spare = None if self._oblivious or self._attempts.observed else second
             return first
         return self._generalize(domain, second, tried)
 
@@ -106,7 +96,7 @@ class MainProgram:
 
     def _scouted(self, domain: Facts, example: Point | None) -> Traced | None:
         """Return the main program in the simple domain that the model asks for, if that program serves the example."""
-        self.adopted, self.settled_for = [], False
+        self.scouted = None
         if example is None or self._scout is None or self._oblivious:
             return None
         seen = self._scout.look(domain, example)
@@ -117,7 +107,7 @@ class MainProgram:
         serves = self._attempts.takes_example(main) or self._judge.same(main, seen.at_example)
         if main.program is None or not serves:
             return None
-        self.adopted, self.settled_for = seen.domain, bool(seen.tied)
+        self.scouted = seen
         return main
 
     def _trace_apart(self, domain: Facts, point: Point | None, cell: Facts | None = None) -> Traced:
@@ -173,56 +163,3 @@ def _alike(region: Facts, example: Mapping[str, int]) -> Facts:
     """Return the part of a region that keeps the example's equal sizes equal, since these may belong together."""
     first = dict[int, str]()
     return region.assuming(*(f.eq(symbol(n), symbol(first.setdefault(value, n))) for n, value in example.items()))
-
-
-def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced | None:
-    """Return a trace as one at a generic point of a part of its domain; None if that must be traced separately.
-
-    The decisions of a trace determine its path. If a generic point of the part takes all of them, a trace at that point
-    would record the same operators. Such a trace would know the part's facts from its start. So none of the decisions
-    that these leave open may be an equality or be about data, and no number that the graph computes may have a single
-    value. The scout's trace may so become the main program's, and the example's trace that of a cell.
-
-    The trace is changed: afterwards it is a trace of that part alone.
-    """
-    trial = traced.trial
-    if not saves_time(Saving.TRACES):
-        return None
-    if traced.doubtful or trial.guessed or not set(trial.known.formulas) <= set(here.formulas):
-        return None
-    if not here.contains(trial.point) or not _is_generic(trial, point) or not _computes_alike(traced, here):
-        return None
-    open_ = [step for step in trial.steps if not implied(step.decision.taken, here)]
-    if any(step.decision.equated is not None or trial.about_data(step.decision.formula) for step in open_):
-        return None
-    trial.questions.answered |= {step.decision.formula for step in trial.steps}
-    trial.harmless = [step for step in trial.harmless if not implied(step.decision.taken, here)]
-    _rebase(trial, here, open_)
-    return traced
-
-
-def _rebase(trial: Trial, here: Facts, open_: Sequence[Step]) -> None:
-    """Have a trial begin with the facts of a part of its domain, where it decided only these steps."""
-    trial.known, trial.facts = here, here.assuming(*trial.learned.formulas)
-    trial.region, trial.steps = trial.facts.fork(), []
-    for step in open_:
-        trial.take(step)
-
-
-def _is_generic(trial: Trial, point: Mapping[str, int]) -> bool:
-    """True if a point takes every open decision as the trial did, and no harmless one by torch's fallback instead."""
-    against = [step.decision.taken for step in trial.harmless if step.overrules]
-    return trial.takes(point) and all(holds_at(each, point) for each in against if each.symbols <= point.keys())
-
-
-def _computes_alike(traced: Traced, here: Facts) -> bool:
-    """True if no symbolic number that the graph computes has a single value in the domain."""
-    if traced.program is None:
-        return False
-    translator = translator_of(traced.program)
-    numbers = [node.meta.get("val") for node in traced.program.graph.nodes]
-    try:
-        terms = {translator.term(each.node.expr) for each in numbers if isinstance(each, torch.SymInt)}
-    except Untranslatable:
-        return False
-    return not any(isinstance(known, Term) and known.is_constant for known in map(here.reduce, terms))

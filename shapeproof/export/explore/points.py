@@ -6,29 +6,22 @@ larger than the first one. The functions below choose where to run:
 replay_points   the whole program beside eager
 spread          eager, to see how far a failure reaches
 kernel_points   custom operators beside their fake kernels
-
-Attempts trace the model at such points; the traces are counted, and share what was seen of the example's data.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-
-import torch
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.findings import Exploration, Traced
-from shapeproof.export.graph.aliasing import told_layouts
+from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.graph.work import Work
 from shapeproof.export.limits import (
     CHEAP_ELEMENTS,
@@ -37,15 +30,11 @@ from shapeproof.export.limits import (
     EXTENT_POINTS,
     KERNEL_POINTS,
     LARGE_ELEMENTS,
-    REPLAY_ELEMENTS,
+    NODE_ELEMENTS,
     REPLAY_GROWTH,
     RUNS,
-    STAND_IN_GROWTH,
 )
-from shapeproof.export.trace.checks.raising import Raisings
-from shapeproof.export.trace.closed_trial import Where
 from shapeproof.export.trace.traced import translator_of
-from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import ascending, find, generic, grant, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import Expression
@@ -105,7 +94,7 @@ class Fitting:
     def __init__(self, inputs: Inputs, start: Mapping[str, int]) -> None:
         self.names = sorted(inputs.domain.symbols)
         self._inputs, self._start = inputs, start
-        self._large = inputs.elements(start) > REPLAY_ELEMENTS
+        self._large = inputs.elements(start) > NODE_ELEMENTS
 
     def completed(self, point: Mapping[str, int]) -> Point:
         """Return values for all declared sizes."""
@@ -116,7 +105,7 @@ class Fitting:
         if not isinstance(point, Mapping):
             return None
         whole = self.completed(point)
-        most = max(REPLAY_ELEMENTS, growth * self._inputs.elements(self._start))
+        most = max(NODE_ELEMENTS, growth * self._inputs.elements(self._start))
         return whole if self._inputs.elements(whole) <= most else None
 
     def among(self, points: Iterable[Found], growth: int = REPLAY_GROWTH) -> Iterator[Point]:
@@ -139,7 +128,7 @@ class Fitting:
             }
             for step in range(max(map(len, ends.values()), default=0)):
                 left = {name: values[step:] or values[-1:] for name, values in ends.items()}
-                whole = self.whole(self._nearest(left, alike, domain), STAND_IN_GROWTH if step else REPLAY_GROWTH)
+                whole = self.whole(self._nearest(left, alike, domain), REPLAY_GROWTH // 2 if step else REPLAY_GROWTH)
                 if whole is not None:
                     if step == 0 or not all(self._is_near(whole[name], name, before) for name in high):
                         before.append(whole)
@@ -353,81 +342,3 @@ def _smallest(names: Sequence[str], domain: Facts) -> Iterator[Point]:
         for offsets in itertools.islice(itertools.product(range(edge + 1), repeat=len(names)), KERNEL_POINTS**2):
             if max(offsets) == edge:
                 yield dict(zip(names, map(sum, zip(low, offsets, strict=True)), strict=True))
-
-
-class Attempts:
-    """Makes the traces of one exploration: `trace` makes one at a trial's point, `progress` is told of each step."""
-
-    def __init__(
-        self, inputs: Inputs, trace: Callable[..., torch.export.ExportedProgram], progress: Callable[[str], None]
-    ) -> None:
-        self.inputs = inputs
-        self.sizes = Sizes(inputs)
-        self.domain = inputs.domain
-        self.made = 0
-        """The number of traces so far."""
-        self.observed: dict[str, float] = {}
-        """The numbers that the example's data give, if the model branches on them."""
-        self.raising: Raisings = {}
-        """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
-        self._how: dict[str, bool] = {}
-        """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
-        one that may show a rounding, with torch's functions whole."""
-        self._trace = trace
-        self._progress = progress
-        self._declared = inputs.facts().aside()
-
-    def at(self, known: Facts, point: Point | None, oblivious: frozenset[Formula] = frozenset()) -> Traced:
-        """Trace at a point of a cell, given the facts that define the cell."""
-        if point is None:
-            message = "the solver found no sizes that satisfy all declarations, and no proof that there are none"
-            raise UsageError(f"{message}: give an example")
-        traced = self.once(known, point, oblivious)
-        if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
-            again = self.once(known, point, Where(self.domain.about_data))
-            traced = again if again.program is not None else traced
-        if traced.doubtful and "in_place" not in self._how:
-            self._how["in_place"] = False
-            traced = self.once(known, point, oblivious)
-        if traced.trial.shows_rounding:
-            self._how["whole"] = True
-            traced = self.once(known, point, oblivious)
-        return traced
-
-    def once(self, known: Facts, point: Point, oblivious: Container[Formula] = ()) -> Traced:
-        """Trace once; the result may be doubtful, or have guessed a number from data."""
-        self.made += 1
-        self._progress(f"tracing at {self.sizes.describe(point)}")
-        trial = Trial(
-            known,
-            point,
-            data=self.domain.is_data,
-            oblivious=oblivious,
-            observed=self.observed,
-            raising=self.raising,
-        )
-        trial.shared.declared, trial.layouts.forgiving = self._declared, True
-        try:
-            program = self._trace(trial, **self._how)
-            trial.keep(told_layouts(program.graph, trial.layouts.forgotten))
-            return Traced(trial, program)
-        except Exception as error:  # noqa: BLE001 - the caller judges what stopped the trace
-            trial.keep([*trial.layouts.forgotten])
-            return Traced(trial, None, error)
-        finally:
-            trial.leave()
-
-    def takes_example(self, traced: Traced) -> bool:
-        """True if a trace takes the example's decisions."""
-        return traced.trial.takes({**self.observed, **(self.inputs.example or {})})
-
-    def observe(self, domain: Facts) -> bool:
-        """Record the numbers that the example's data give, to take their side; True if torch determines any number."""
-        if self.inputs.example is None:
-            return False
-        self.made += 1
-        trial = Trial(domain, self.inputs.example, data=self.domain.is_data, raising=self.raising)
-        with contextlib.suppress(Exception):
-            self._trace(trial, on_data=True)
-        self.observed = trial.data_point.observed
-        return bool(self.observed)

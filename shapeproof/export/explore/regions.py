@@ -17,7 +17,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Impossible, Outcome, narrowed
-from shapeproof.export.limits import REGIONS
+from shapeproof.export.limits import RUNS
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words, simplified
 from shapeproof.solver.answers.witness import find
@@ -71,9 +71,7 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
     left = domain.fork()
     while True:
         others = [finding for finding in found.findings if finding.may_be_another]
-        opened = [
-            finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED and finding.cell.answers
-        ]
+        opened = [each for each in found.findings if each.outcome is Outcome.UNDECIDED and each.cell.answers]
         done.findings = [each for each in found.findings if each not in others and each not in opened]
         done.trial = found.main.trial
         done.opened += [(finding, done.trial) for finding in opened]
@@ -88,7 +86,7 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
         left.learn(f.negate(holds))
         if done.findings or find(f.TRUE, left) is None:
             break
-        if len(done.regions) == REGIONS:
+        if len(done.regions) == RUNS:
             done.findings += [_too_many(others)] if others else []  # else it is undecided whether these cover
             break
         try:
@@ -151,7 +149,7 @@ def _take_in(regions: list[Region], new: Region, explorer: Explorer) -> None:
 def _serves(region: Region, other: Region, explorer: Explorer) -> bool:
     """True if the program of a region serves all of another region in which nothing about data is open."""
     return not other.found.findings and all(
-        explorer.judge.same(region.found.main, part) for part in (other.found.main, *other.found.served)
+        explorer.ladder.same(region.found.main, part) for part in (other.found.main, *other.found.served)
     )
 
 
@@ -164,5 +162,5 @@ def _widen(region: Region, other: Region) -> None:
 
 def _too_many(others: Sequence[Finding]) -> Finding:
     """Return a finding at a question whose every answer needs another program."""
-    text = f"{REGIONS} programs do not cover the domain, since every answer to this needs another"
+    text = f"{RUNS} programs do not cover the domain, since every answer to this needs another"
     return replace(others[0], outcome=Outcome.MANY, text=text, witness=None)

@@ -65,16 +65,7 @@ class ClosedTrial(Trial):
         super().__init__(known, point, oblivious=oblivious, **more)
         self.user_names = names
         self._taken_apart = taken_apart
-
-    @property
-    def is_taken_apart(self) -> bool:
-        """True if the program is being decomposed."""
-        return self._taken_apart is None
-
-    @property
-    def is_over(self) -> bool:
-        """True if a consumer asks about the whole program."""
-        return not self.is_taken_apart
+        self.is_taken_apart, self.is_over = taken_apart is None, taken_apart is not None
 
     def _known_elsewhere(self, formula: Formula, place: Callable[[], Place]) -> bool | None:
         if self._taken_apart is None or place().operator is not None:

@@ -136,26 +136,21 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     inputs: Inputs,
     trial: Trial,
     *,
-    preserve_module_call_signature: tuple[str, ...] = (),
     on_data: bool = False,
     in_place: bool = True,
     whole: bool = False,
+    **signatures: Any,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
 
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
-    `whole`: keep torch's functions that ours equal up to rounding.
+    `whole`: keep torch's functions that ours equal up to rounding. `signatures`: as torch.export.export.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
     copied: dict[int, torch.Tensor] = {}
-    mode, env = recording_mode(
-        trial,
-        inputs.sizes,
-        on_data=on_data,
-        repeating=trial.in_place,
-    )
+    mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
@@ -163,13 +158,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
     with _nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
-            program = torch.export.export(
-                model,
-                args,
-                kwargs,
-                dynamic_shapes=_hints(mod, inputs),
-                preserve_module_call_signature=preserve_module_call_signature,
-            )
+            program = torch.export.export(model, args, kwargs, dynamic_shapes=_hints(mod, inputs), **signatures)
         with watch, mode, enable_python_dispatcher():
             note_branches(program, env)
             hold_failures(program)

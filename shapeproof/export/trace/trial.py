@@ -83,6 +83,11 @@ class Trial:
         in_place: True if operators may settle their decisions where they make them (settle.py).
     """
 
+    is_taken_apart = False
+    """True if the trace is over and the program is being decomposed."""
+    is_over = False
+    """True if the trace is over and consumers ask about the whole program."""
+
     def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
         self,
         known: Facts,
@@ -115,16 +120,6 @@ class Trial:
         """What was found in this region about calls of operators: their results, and which decisions are harmless."""
         self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self._oblivious = oblivious
-
-    @property
-    def is_taken_apart(self) -> bool:
-        """True if the trace is over and the program is being decomposed."""
-        return False
-
-    @property
-    def is_over(self) -> bool:
-        """True if the trace is over and consumers ask about the whole program."""
-        return False
 
     @property
     def point(self) -> dict[str, int]:

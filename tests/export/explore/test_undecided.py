@@ -9,7 +9,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import Budget, check
-from shapeproof.export.explore import explorer
+from shapeproof.export.explore import ladder
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import MATRIX, Program, built, few, indented, judge, probing_programs, wide_programs
 
@@ -28,7 +28,7 @@ def asking(line):
 @pytest.fixture
 def few_traces(monkeypatch):
     """Exports that take only so many traces."""
-    monkeypatch.setattr(explorer, "TRACE_LIMIT", TRACES)
+    monkeypatch.setattr(ladder, "TRACE_LIMIT", TRACES)
 
 
 @pytest.mark.thorough
@@ -90,7 +90,7 @@ def test_sizes_that_are_simplified_away_are_not_asked_about():
 
 def limited(program, monkeypatch, **options):
     """Hold what an export says, cut short by a budget and a number of traces, against every point."""
-    monkeypatch.setattr(explorer, "TRACE_LIMIT", TRACES)
+    monkeypatch.setattr(ladder, "TRACE_LIMIT", TRACES)
     note(str(program))
     report = program.check(budget=NOTHING, **options)
     note(str(report))

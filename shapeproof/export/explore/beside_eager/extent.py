@@ -23,7 +23,7 @@ from shapeproof.export.explore.beside_eager.runner import Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting, spread
-from shapeproof.export.limits import EXTENT_NODES, EXTENT_POINTS, TRACE_RUNS, TRIES
+from shapeproof.export.limits import EXTENT_POINTS, LARGE_PROGRAM, TRIES
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending, grant
@@ -51,7 +51,7 @@ class Extent:
     known: dict[int, tuple[Finding, Finding]] = field(default_factory=dict)
     """Findings by their ids, each with what it was named."""
     run: int = 0
-    """The nodes of the program in all runs so far; beyond EXTENT_NODES, findings keep the condition they have."""
+    """The nodes of the program in all runs so far; beyond the limit, findings keep the condition they have."""
 
     def named(self, finding: Finding) -> Finding:
         """Return the finding with the whole condition of it, if that is more than its decision."""
@@ -138,7 +138,7 @@ class Extent:
         path.
         """
         yield f.disjunction(finding.requirement, finding.cell.outside)
-        if finding.witness is not None and self._spend(TRACE_RUNS):
+        if finding.witness is not None and self._spend(2 * EXTENT_POINTS):
             left = self.leaving(finding.witness)
             if left is not None:
                 yield left
@@ -173,7 +173,7 @@ class Extent:
         """Count as many more runs of the program; False, and nothing is counted, if they may not be made."""
         program = self.found.main.program
         more = 0 if program is None else runs * len(program.graph.nodes)
-        if self.run + more > EXTENT_NODES:
+        if self.run + more > EXTENT_POINTS * LARGE_PROGRAM:
             return False
         self.run += more
         return True

@@ -31,7 +31,7 @@ from shapeproof.export.explore.beside_eager.laid_out import has_elements
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import kernel_points, smaller_points
 from shapeproof.export.graph import nodes
-from shapeproof.export.limits import KERNEL_NODE
+from shapeproof.export.limits import NODE_ELEMENTS
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import ANYTHING, Span, span
 from shapeproof.export.ops.schemas import Operands
@@ -108,7 +108,7 @@ class Runs:
         bodies = graph_modules(program.graph_module)
         self._branches = len(bodies) > 1
         interpreted = sum(len(each.graph.nodes) for each in bodies)
-        self.weight = sum(each.numel() for each in program.state_dict.values()) + interpreted * KERNEL_NODE
+        self.weight = sum(each.numel() for each in program.state_dict.values()) + interpreted * NODE_ELEMENTS
         self.raised: Fault | None = None
         """The custom operator that raised in the last run, if one did."""
 

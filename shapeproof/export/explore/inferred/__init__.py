@@ -1,5 +1,5 @@
 """Narrow an inferred domain to what the model supports.
 
-scout.py        a simple domain that a model asks for, from one trace
-narrowing.py    the parts of the domain that may be excluded; equalities of the example that only a run requires
+narrowing.py    the parts of the domain that may be excluded; equalities of the example that only a run requires;
+                a simple domain that a model asks for
 """

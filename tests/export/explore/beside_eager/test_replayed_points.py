@@ -7,7 +7,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.limits import REPLAY_ELEMENTS, STAND_IN_GROWTH
+from shapeproof.export.limits import NODE_ELEMENTS, REPLAY_GROWTH
 
 
 class Rows(torch.nn.Module):
@@ -44,19 +44,19 @@ def test_all_ends_that_fit_are_run_together():
 def test_ends_that_fit_alone_only_are_run_alone():
     run = shapes((80, 90), {0: Dim("n", min=1, max=1000), 1: Dim("m", min=2, max=1000)})
     assert {(1, 2), (1, 1000), (1000, 2)} <= run
-    assert all(n * m <= STAND_IN_GROWTH * 80 * 90 for n, m in run), run
+    assert all(n * m <= REPLAY_GROWTH // 2 * 80 * 90 for n, m in run), run
 
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_large_inputs_are_run_at_no_more_than_one_general_size(size):
-    run = {n for n, _ in shapes((size, 2 * REPLAY_ELEMENTS // size), {0: Dim("n", min=1, max=64)})}
+    run = {n for n, _ in shapes((size, 2 * NODE_ELEMENTS // size), {0: Dim("n", min=1, max=64)})}
     assert run == {1, 2}
 
 
 def test_a_size_that_another_run_has_shown_is_not_run_again():
     model = Rows()
     dims = {0: Dim("n", min=1, max=2)}
-    assert check(model, (torch.randn(2, 4 * REPLAY_ELEMENTS),), dynamic_shapes=(dims,)).status == "proved"
+    assert check(model, (torch.randn(2, 4 * NODE_ELEMENTS),), dynamic_shapes=(dims,)).status == "proved"
     assert sorted(n for n, _ in model.shapes) == [1, 2, 2], "the second call shows what the first leaves in the model"
 
 
