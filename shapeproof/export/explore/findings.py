@@ -268,6 +268,7 @@ class Case:
     Attributes:
         outside: a formula that holds for every accepted input outside the cell.
         data: True if the decision is about data.
+        point: generic sizes in the cell, if the solver finds any.
         whole: the narrowing that excludes the cell, if its sizes are inferred: `excluded` asks.
         closely: True if the part of the cell that the program serves is sought, since a part may be.
     """
@@ -277,6 +278,7 @@ class Case:
     found: Exploration
     outside: Formula
     data: bool
+    point: Point | None = None
     whole: Narrowing | None = None
     closely: bool = False
 

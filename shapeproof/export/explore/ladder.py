@@ -112,6 +112,7 @@ class Ladder(Judge):
         if self._climb(case, self.empty, self.reported, self.excluded):
             return
         rest, findings, narrowings = cell.fork(), [*found.findings], [*found.narrowings]
+        case.point = self._sizes.generic(cell)
         case.closely = self._looks_closely(case)
         quick = () if case.closely or case.data else (self.run, self.rejection, self.generic)
         self._climb(case, self.spent, *quick, self.trace)
@@ -173,7 +174,7 @@ class Ladder(Judge):
     def spent(self, case: Case) -> Settled | None:
         """Leave a cell undecided for which there is no point, or no trace."""
         reason = f"more than {_most_traces()} traces would be needed"
-        if self._sizes.generic(case.cell) is None:
+        if case.point is None:
             reason = "the solver's budget ran out"
         elif self._attempts.made < _most_traces():
             return None
@@ -186,7 +187,7 @@ class Ladder(Judge):
         While splitting, differing results say more than an error, which exploring the other program shows again.
         """
         points = [self._sizes.smallest(case.cell)]
-        points += [self._sizes.of(self._sizes.generic(case.cell) or {})] if self._splitting else []
+        points += [self._sizes.of(case.point or {})] if self._splitting else []
         runs = [self.at(case, point) for point in points if point is not None]
         seen = [each for each in runs if each is not None]
         return self._told(min(seen, key=lambda each: each.outcome is not Outcome.DIFFERS, default=None), case)
@@ -198,10 +199,10 @@ class Ladder(Judge):
         raises there, the trace would raise as well, after many times the work. If eager raises at the cell's smallest
         point, too, that point is the witness, with or without a trace.
         """
-        smallest, point = self._sizes.smallest(case.cell), self._sizes.generic(case.cell)
-        if case.whole is not None or smallest is None or point is None or not saves_time(Saving.REJECTIONS):
+        smallest = self._sizes.smallest(case.cell)
+        if case.whole is not None or smallest is None or case.point is None or not saves_time(Saving.REJECTIONS):
             return None
-        generic = self._sizes.of(point)
+        generic = self._sizes.of(case.point)
         if not self._eager.is_quick(smallest) and self._eager.rejection(generic) is None:
             return None
         failure = self._eager.failure_at(smallest, case.decision.where)
@@ -221,7 +222,7 @@ class Ladder(Judge):
         """Trace the model in the cell, compare the two programs, and settle what the trace leaves out of the cell."""
         found = case.found
         self._looks += case.closely
-        there = self._attempts.in_part(case.cell, self._sizes.generic(case.cell))
+        there = self._attempts.in_part(case.cell, case.point)
         finding = self.of_trace(case, there)
         if case.closely and finding is not None and (noted := self._noted(finding, case)) is not None:
             return noted
