@@ -26,7 +26,6 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Variable
-from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.contract.sizes import readings
@@ -43,6 +42,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.limits import REGIONS, TRIES
 from shapeproof.export.shim.autograd import noting_lines
 from shapeproof.export.shim.modules import module_around
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.process.idle_work import few_threads, quiet
 from shapeproof.export.shim.process.modes import generators_restored, without_fake_mode
 from shapeproof.export.shim.process.one_thread import one_thread
@@ -54,7 +54,7 @@ from shapeproof.solver.answers.witness import ascending, find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import substitute
-from shapeproof.wording import line_text, values_text, with_kind
+from shapeproof.wording import first_line, line_text, values_text, with_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,12 @@ class _Difference:
         return self.witness is None, max(map(abs, sizes), default=0), sum(map(abs, sizes)), sizes
 
 
+_BOTH_REFUSE = _Difference("both refuse")
+"""Stands for no difference, of sizes that neither takes."""
+_OF_A_GUARD = "Guard failed: "
+"""How torch's guards of a program begin what they raise."""
+
+
 @dataclass(frozen=True)
 class _Side:
     """A program, the formulas of the sizes that it takes, and what traces it in the symbols of both."""
@@ -146,6 +152,14 @@ class _Side:
     program: torch.export.ExportedProgram
     takes: Sequence[Formula]
     attempts: Attempts
+
+    def refuses(self, traced: Traced) -> bool:
+        """True if a check on sizes ended a trace: the program refuses every input of the trace's region."""
+        if traced.program is not None or traced.trial.data_steps:
+            return False
+        said = first_line(traced.error)
+        checks = nodes.calls_in(self.program.graph_module, symbols.ASSERTION)
+        return said.startswith(_OF_A_GUARD) or said in {str(check.args[1]) for check in checks}
 
     @functools.cached_property
     def guarded(self) -> torch.nn.Module:
@@ -183,8 +197,8 @@ class _Pair:
         declared = self.inputs.facts()
         one, other = ([*side.takes] for side in self.sides)
         same = self._regions(declared.assuming(*one, *other))
-        for takes, refuses in ((one, other), (other, one)):
-            self._only_one(declared.assuming(*takes, f.negate(f.conjunction(*refuses))))
+        for side, takes, refuses in zip(self.sides, (one, other), (other, one), strict=True):
+            self._only_one(declared.assuming(*takes, f.negate(f.conjunction(*refuses))), side)
         if self.unlike is not None:
             self.found.append(_Difference(self.unlike))
         worst = min(self.found, key=lambda each: each.order, default=None)
@@ -201,25 +215,30 @@ class _Pair:
     def _regions(self, left: Facts) -> Formula:
         """Return the formula of the sizes, of those given, at which the two are proved to be the same."""
         same: list[Formula] = []
+        before: Formula = f.TRUE
         for _ in range(REGIONS):
-            point = find(f.TRUE, left)
-            if point is None:
+            if find(f.TRUE, left) is None:
                 break
-            if isinstance(point, Undecided):
+            point = self.sides[0].attempts.sizes.generic(left)
+            if point is None:
                 self.found.append(_Difference("the solver's budget ran out"))
                 break
-            taken = self._region(left, same)
-            if taken is f.TRUE or left.assuming(f.negate(taken)).contradictory:
+            taken, difference = self._region(left, point)
+            if difference is None:
+                same.append(f.conjunction(before, taken))
+            elif difference is not _BOTH_REFUSE:
+                self.found.append(difference)
+            if taken is f.TRUE:
                 break
+            before = f.conjunction(before, f.negate(taken))
             left = left.assuming(f.negate(taken))
         else:
             self.found.append(_Difference(f"more than {REGIONS} regions would have to be compared"))
         return f.disjunction(*same)
 
-    def _region(self, left: Facts, same: list[Formula]) -> Formula:
-        """Compare the two on a region of the sizes that are left, and return the formula of the region."""
+    def _region(self, left: Facts, point: Point) -> tuple[Formula, _Difference | None]:
+        """Compare the two on a region of the sizes that are left; return what makes the region, and the difference."""
         mine, other = (side.attempts for side in self.sides)
-        point = mine.sizes.generic(left)
         first = mine.at(left, point)
         asked = [*_conditions(first), *_conditions(other.at(left, point))]
         if asked:
@@ -230,15 +249,15 @@ class _Pair:
         why = self._difference(first, second)
         taken = f.conjunction(*asked, *_decided(first), *_decided(second))
         region = left.assuming(taken)
+        if why is _BOTH_REFUSE:
+            return taken, why
         seen = self._seen(itertools.islice(self._points(region), 1 if why is None else TRIES), why)
-        if seen is not None or why is not None:
-            self.found.append(seen or why)  # type: ignore[arg-type]  # one of them is not None
-        else:
-            same.append(taken)
-        return taken
+        return taken, seen or why
 
     def _difference(self, first: Traced, second: Traced) -> _Difference | None:
         """Return the first difference of two traces of a region, or why they do not tell; None if there is none."""
+        if all(side.refuses(traced) for side, traced in zip(self.sides, (first, second), strict=True)):
+            return _BOTH_REFUSE
         for number, traced in enumerate((first, second)):
             if traced.program is None:
                 return _Difference(f"{_NAMES[number]} cannot be traced there: {with_kind(traced.error)}")
@@ -254,11 +273,19 @@ class _Pair:
         names = sorted(self.inputs.domain.symbols)
         return (self.sides[0].attempts.sizes.of(point) for point in ascending(facts, names))
 
-    def _only_one(self, facts: Facts) -> None:
-        """Note the smallest sizes that only one of the two takes, of those given, if there are any."""
-        if facts.contradictory or find(f.TRUE, facts) is None:
-            return
-        open_ = _Difference("it is undecided whether both take the same sizes")
+    def _only_one(self, facts: Facts, side: _Side) -> None:
+        """Note the smallest sizes that only one of the two takes, of those that only this one declares, if any."""
+        for _ in range(REGIONS):
+            if find(f.TRUE, facts) is None:
+                return
+            point = side.attempts.sizes.generic(facts)
+            traced = None if point is None else side.attempts.at(facts, point)
+            if traced is None or not side.refuses(traced):
+                break
+            facts = facts.assuming(f.negate(f.conjunction(*_decided(traced))))
+        open_ = _Difference(
+            "only one of the two declares some sizes, and no run that was tried showed a difference there"
+        )
         self.found.append(self._seen(itertools.islice(self._points(facts), TRIES), None) or open_)
 
     def _seen(self, points: Iterator[Point], why: _Difference | None) -> _Difference | None:
@@ -422,15 +449,19 @@ def _sizes(program: torch.export.ExportedProgram, noted: Sequence[Any]) -> list[
 
 
 def _ranges(program: torch.export.ExportedProgram) -> Iterator[Formula]:
-    """Yield the bounds that torch notes for a program."""
+    """Yield the bounds that torch notes for a program, and checks: it takes 0 and 1 where it notes at least 2."""
     translator = translator_of(program)
     for expr, span in program.range_constraints.items():
         try:
             term = translator.term(expr)
         except Untranslatable:
             continue
-        yield from [f.ge(term, int(span.lower))] if span.lower.is_Integer else []
+        yield from [f.ge(term, int(span.lower))] if span.lower.is_Integer and span.lower > _UNCHECKED else []
         yield from [f.le(term, int(span.upper))] if span.upper.is_Integer else []
+
+
+_UNCHECKED = 2
+"""The largest lower bound that torch does not check."""
 
 
 def _unlike(one: torch.export.ExportedProgram, other: torch.export.ExportedProgram) -> str | None:
