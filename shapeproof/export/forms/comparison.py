@@ -4,9 +4,10 @@ Both programs are traced again, in the same symbols, over the sizes that both ta
 traces. Decisions of the traces, and of the comparison, cut that domain into regions, which are compared in turn. Where
 the traces differ, both programs are run on the same inputs, the smallest first, as a model is run beside its program.
 
-Law: what is called the same gives equal results for every input that both programs take there: values, dtypes, strides,
-what results share with inputs, what is written into inputs and buffers, random numbers, and the inputs that either
-check rejects. What is called a difference was seen in a run. The rest is undecided.
+Law: what is called the same gives equal results for every input that both programs take there and that lies in memory
+as the first program's example does: values, dtypes, strides, what results share with inputs, what is written into
+inputs and buffers, random numbers, and the inputs that either check rejects. What is called a difference was seen in a
+run. The rest is undecided.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from shapeproof.constraints.records.domain import Declaration, Domain, Origin, V
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.contract.sizes import readings
-from shapeproof.export.build.accepted.guards import guard_of
+from shapeproof.export.build.accepted.guards import Memory, guard_of
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
@@ -93,6 +94,7 @@ def compare(
     """Compare two exported programs of the same inputs, ours or torch's: where are they the same, where do they differ?
 
     A difference in the sizes that they take counts. Parameters, buffers and constants are compared by name and value.
+    Inputs lie in memory as the first program's example does.
 
     Args:
         one: a program; its example is what inputs for runs are like.
@@ -406,6 +408,8 @@ def _size(value: Any, index: int) -> Any:
 def _check_kinds(inputs: Inputs, one: Sequence[Any], other: Sequence[Any]) -> None:
     """Check that the inputs of both have the same kinds: dtype, device, layout, rank, or the same constant."""
     for leaf, *values in zip(inputs.leaves, one, other, strict=True):
+        if all(isinstance(value, int | torch.SymInt) and not isinstance(value, bool) for value in values):
+            continue  # an int is a size
         mine, its = (guard_of(leaf.name, value) for value in values)
         unlike = type(mine) is not type(its) and torch.Tensor in set(map(type, values))
         for what in ("dtype", "device", "layout", "rank", "dense", "expected"):
@@ -468,4 +472,10 @@ def _unlike(one: torch.export.ExportedProgram, other: torch.export.ExportedProgr
     """Say that two programs rely on other layouts of their inputs in memory, where both say on which."""
     if not (isinstance(one, ReportedProgram) and isinstance(other, ReportedProgram)):
         return None
-    return None if one.contract.memory == other.contract.memory else "they rely on other layouts of inputs in memory"
+    alike = _relied_on(one.contract.memory) == _relied_on(other.contract.memory)
+    return None if alike else "they rely on other layouts of inputs in memory"
+
+
+def _relied_on(memory: Memory) -> tuple[Any, ...]:
+    layouts = {index: (each.order, each.requires_grad) for index, each in memory.layouts.items() if memory.reads}
+    return memory.reads, memory.writes, memory.state, layouts

@@ -228,6 +228,43 @@ def of_one(forward, **options):
     return export(model, (torch.ones(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=100)}}, **options)
 
 
+def times(dim):
+    model = type("Of", (torch.nn.Module,), {"forward": lambda _, x, k: x * k})()
+    return export(model, (torch.ones(5), 3), dynamic_shapes=({0: Dim("n", min=0, max=9)}, dim))
+
+
+def test_an_int_that_one_program_fixes_is_a_size():
+    found = compare(times(None), times(Dim.DYNAMIC(min=0, max=9)))
+    assert (found.status, found.witness) == ("differs", {"x.shape[0]": 0, "k": 0})
+    wider = compare(times(Dim.DYNAMIC(min=0, max=8)), times(Dim.DYNAMIC(min=0, max=9)))
+    assert set(wider.same_where) == {"x.shape[0] <= 9", "k >= 0", "k <= 8"}
+    assert wider.witness == {"x.shape[0]": 0, "k": 9}
+
+
+def test_another_name_of_an_argument_makes_no_difference():
+    made = [type("Of", (torch.nn.Module,), {"forward": each})() for each in (lambda _, x: x, lambda _, given: given)]
+    one, other = (export(each, (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=0)},)) for each in made)
+    assert compare(one, other).status == "same"
+
+
+OUTPUTS = [
+    (lambda x: (x, 3), lambda x: (x, 4)),
+    (lambda x: (x, x.shape[0]), lambda x: (x, x.shape[0] + 1)),
+    (lambda x: [x], lambda x: (x,)),
+    (lambda x: {"a": x}, lambda x: {"b": x}),
+    (lambda x: x, lambda x: x.clone()),
+    (lambda x: torch.rand(()) + x, lambda x: (torch.rand(()), torch.rand(()) + x)[1]),
+]
+
+
+@pytest.mark.parametrize("place", range(len(OUTPUTS)))
+def test_numbers_containers_aliases_and_draws_are_compared(place):
+    one, other = map(of_one, OUTPUTS[place])
+    assert compare(one, one).status == "same"
+    found = compare(one, other)
+    assert (found.status, found.same_where) == ("differs", None)
+
+
 def test_two_are_the_same_where_a_branch_is_kept_and_differ_beyond_it():
     found = compare(of_one(doubled), of_one(kept))
     assert (found.status, found.same_where, found.witness) == ("differs", ("x.shape[0] <= 30",), {"x.shape[0]": 31})
