@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shapeproof.export.checks import constrain_range as constrain_range
     from shapeproof.export.declare.inputs import TensorSpec as TensorSpec
     from shapeproof.export.declare.sources import Sources as Sources
+    from shapeproof.export.forms.comparison import Comparison as Comparison
+    from shapeproof.export.forms.comparison import compare as compare
     from shapeproof.export.forms.programs import Regions as Regions
     from shapeproof.export.forms.programs import UndecidedWarning as UndecidedWarning
     from shapeproof.export.forms.programs import VerifiedProgram as VerifiedProgram
@@ -45,6 +47,7 @@ __all__, _imported = imported(
         ".checks": "constrain_range",
         ".declare.inputs": "TensorSpec",
         ".declare.sources": "Sources",
+        ".forms.comparison": "Comparison compare",
         ".forms.programs": "Regions UndecidedWarning VerifiedProgram load_regions",
         ".forms.seen.watch": "watching",
         ".needless": "needless_constraints",

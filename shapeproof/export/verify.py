@@ -18,6 +18,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import InternalError, ShapeproofError, Unevaluable, UsageError
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
 from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.regions import ReportedRegions
@@ -99,6 +100,9 @@ def verified(  # noqa: PLR0913 - what the user gave
     inputs = replace(inputs, budget=budget or Budget())
     if narrow:
         inputs = replace(inputs, domain=inputs.domain.inferring())
+    if not splitting:
+        named = dict.fromkeys(name for name, _, _ in inputs.conditions)
+        inputs = replace(inputs, notes=(*inputs.notes, *map(SPECIALIZED.format, named)))
     how = functools.partial(tracer.trace, in_place=in_place)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
@@ -168,12 +172,23 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     take = functools.partial(take_preconditions, task.eager)
     try:
         if splitting:
-            return _by_several(task, explorer, split(explorer, domain, take))
+            cuts = _specialized(task.inputs) if any(task.inputs.conditions) else []
+            return _by_several(task, explorer, split(explorer, domain, take, cuts))
         found = explorer.run(domain)
         take(found, domain)
         return _by_one(task, explorer, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
+
+
+SPECIALIZED = 'specialize_on of `{}` has no effect on one program: branches="split" makes one for each condition'
+
+
+def _specialized(inputs: Inputs) -> list[Formula]:
+    """Return the conditions that marks name for programs of their own; what reads them is loaded only then."""
+    from shapeproof.export.declare.specialized import specialized
+
+    return specialized(inputs)
 
 
 def _raise_as_eager(task: _Task, found: Exploration) -> None:

@@ -46,6 +46,7 @@ from shapeproof.export.trace.traced import close_trace, note_known_sizes
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -170,9 +171,21 @@ def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requi
     taken_apart = TakenApart(traced, inputs)
     facts = close_trace(traced, contract.formulas, inputs.user_names, taken_apart.where)
     exemplify(traced, inputs.hints)
+    _note_example(traced, inputs, contract.formulas)
     note_known_sizes(traced)
     write_divisions(traced, facts)
     return ReportedProgram.of(traced, taken_apart, contract)
+
+
+def _note_example(traced: torch.export.ExportedProgram, inputs: Inputs, formulas: Sequence[Formula]) -> None:
+    """Have the program note the user's example, else inputs with data at its smallest sizes; a trace is given none."""
+    domain = Facts(formulas, inputs.budget)
+    if inputs.example is not None and domain.contains(inputs.example):
+        traced.example_inputs = inputs.args, inputs.kwargs
+        return
+    point = smallest(f.TRUE, domain, sorted(inputs.domain.symbols))
+    if isinstance(point, dict):
+        traced.example_inputs = inputs.at(point, filled=True)
 
 
 def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> Report:

@@ -5,6 +5,7 @@ No file here traces a model.
 inputs.py       reads the declarations
 anchors.py      the points of the given inputs
 materialize.py  tensors of other sizes, like the example's
+specialized.py  the conditions for which a mark wants programs of their own
 sources.py      torch.compile's list of dynamic sources, as declarations
 redeclare.py    writes a repaired domain as declarations, when they are asked for
 """

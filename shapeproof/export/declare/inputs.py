@@ -145,6 +145,14 @@ class Inputs:
 
         return self.remade(entry)
 
+    @property
+    def conditions(self) -> Iterator[tuple[str, Term, Callable[[Any], Any]]]:
+        """Yield the conditions that marks name: the user's name of the size, the size, a function of it."""
+        for leaf in self.leaves:
+            for index in (index for index, mark in enumerate(leaf.marks) if mark is not None):
+                for condition in dims.specializations(leaf.example, index):
+                    yield leaf.size_name(index), leaf.terms[index], condition
+
     def facts(self) -> Facts:
         """Return the declared domain as facts."""
         return Facts(self.domain.formulas, self.budget)

@@ -61,15 +61,65 @@ class Split:
         return here
 
 
-def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts], None]) -> Split:
+def split(
+    explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts], None], cuts: Sequence[Formula] = ()
+) -> Split:
     """Explore the domain until the solver proves that the regions cover it.
 
-    `look` adds further findings about a part of the domain to an exploration.
+    `look` adds further findings about a part of the domain to an exploration. Each of the conditions `cuts` gets
+    programs of its own, where none before it holds.
     """
-    found = explorer.run(domain)
-    done = Split(domain, [], [], found.main.trial)
-    left = domain.fork()
-    while True:
+    done: Split | None = None
+    for left in _parts(domain, cuts):
+        found = _explored(explorer, left, done)
+        if found is None:
+            break
+        done = done or Split(domain, [], [], found.main.trial)
+        _cover(explorer, found, left, look, done)
+        if done.findings or done.unexplored is not None:
+            break
+    if done is None:
+        raise ValueError("the domain has no part")
+    for region in done.regions:
+        region.holds = in_few_words(region.holds, domain)
+    return done
+
+
+def _parts(domain: Facts, cuts: Sequence[Formula]) -> list[Facts]:
+    """Cut a domain along conditions; the last part is the rest."""
+    parts, left = [], domain.fork()
+    for cut in cuts:
+        parts.append(left.assuming(cut))
+        left = left.assuming(f.negate(cut))
+    return [part for part in (*parts, left) if not cuts or find(f.TRUE, part) is not None]
+
+
+def _explored(explorer: Explorer, left: Facts, done: Split | None) -> Exploration | None:
+    """Explore what is left of a domain; None if that fails where other parts are served already, and note the part."""
+    try:
+        return explorer.run(left)
+    except Impossible:
+        raise
+    except Exception as error:  # every program refuses there
+        if done is None:
+            raise
+        rest = f.conjunction(*simplified(_beyond(left, done.domain), done.domain))
+        done.unexplored = None if rest is f.FALSE else (rest, error)
+        return None
+
+
+def _cover(
+    explorer: Explorer,
+    found: Exploration,
+    left: Facts,
+    look: Callable[[Exploration, Facts], None],
+    done: Split,
+) -> None:
+    """Explore a part of the domain until its regions cover it; `found` is the first exploration of the part."""
+    regions: list[Region] = []
+    following: Exploration | None = found
+    while following is not None:
+        found = following
         others = [finding for finding in found.findings if finding.may_be_another]
         opened = [each for each in found.findings if each.outcome is Outcome.UNDECIDED and each.cell.answers]
         done.findings = [each for each in found.findings if each not in others and each not in opened]
@@ -78,28 +128,19 @@ def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts]
         served = f.conjunction(*(finding.cell.outside for finding in others))
         found.findings = opened
         # Simplified, because later regions contain these formulas: otherwise texts double with each region.
-        holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain))
+        holds = f.conjunction(*simplified([*_beyond(left, done.domain), served], done.domain))
         region = Region(found, holds)
         done.findings += _seen_in(region, done, look)
-        _take_in(done.regions, region, explorer)
+        _take_in(regions, region, explorer)
         left = narrowed(left, found.narrowings)
         left.learn(f.negate(holds))
         if done.findings or find(f.TRUE, left) is None:
             break
-        if len(done.regions) == RUNS:
+        if len(done.regions) + len(regions) == RUNS:
             done.findings += [_too_many(others)] if others else []  # else it is undecided whether these cover
             break
-        try:
-            found = explorer.run(left)
-        except Impossible:
-            raise
-        except Exception as error:  # noqa: BLE001 - every program refuses there
-            rest = f.conjunction(*simplified(_beyond(left, domain), domain))
-            done.unexplored = None if rest is f.FALSE else (rest, error)
-            break
-    for region in done.regions:
-        region.holds = in_few_words(region.holds, domain)
-    return done
+        following = _explored(explorer, left, done)
+    done.regions += regions
 
 
 def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], None]) -> list[Finding]:

@@ -27,7 +27,12 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
     """Return the user's line: the innermost one, else the last in the stack trace that torch recorded."""
     if (innermost := node.meta.get(INNERMOST)) is not None:
         return cast("SourceLocation", innermost)
-    noted = _LINE.finditer(node.meta.get("stack_trace") or "")
+    return line_in(node.meta.get("stack_trace") or "")
+
+
+def line_in(stack: str) -> SourceLocation | None:
+    """Return the user's last line in a stack trace of torch's, else the last one."""
+    noted = _LINE.finditer(stack)
     lines: Sequence[re.Match[str]] = [line for line in noted if not line["file"].startswith(OURS)]
     users = [line for line in lines if not in_torch(line["file"])] or lines
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None

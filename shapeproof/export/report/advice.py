@@ -14,9 +14,10 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds
-from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.records.diagnostics import Help, Note
+from shapeproof.constraints.syntax.printing import REAL_INFIX
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.explore.demands.preconditions import left_by
 from shapeproof.export.explore.findings import Finding
@@ -28,7 +29,8 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 from shapeproof.wording import line_text, short, values_text
 
-_WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
+_WRITABLE = f.Compare | f.RealCompare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
+_FLOATS = t.RealSymbol | t.RealConstant | t.FromInt
 
 
 def advice(finding: Finding, trial: Trial, names: Mapping[str, str]) -> tuple[Help, ...]:
@@ -82,7 +84,7 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
     if (
         where is None
         or len(numbers) < len(nameless)
-        or not all(isinstance(node, _WRITABLE) for part in parts for node in postorder(part))
+        or not all(_is_writable(node) for part in parts for node in postorder(part))
     ):
         return None
     line = statement_of(where.file, where.line)
@@ -94,6 +96,12 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
         bindings.append(f"{names[name]} = {number.expression}")
         means.append(f", where `{names[name]}` then stands for `{number.written}`")
     return _There(where.file, line, names, bindings, "".join(means))
+
+
+def _is_writable(node: Node) -> bool:
+    """True if Python code on symbolic numbers means the same as the node; `n * 1.5` rounds n as `float(n)` does."""
+    arithmetic = isinstance(node, t.RealCall) and (node.op == "neg" or node.op in REAL_INFIX)
+    return arithmetic or isinstance(node, _WRITABLE | _FLOATS)
 
 
 def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str] = ()) -> str:
@@ -110,7 +118,10 @@ def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str
         return names[name] if holds(formula, {name: 1}) else f"torch.sym_not({names[name]})"
     if isinstance(formula, f.Or):
         return " | ".join(f"({check_text(part, names, flags)})" for part in formula.args)
-    return re.sub(r"\b(min|max)\(", r"torch.sym_\1(", format_formula(formula, rename=names))
+    if isinstance(formula, f.RealCompare) and formula.negated:
+        return f"torch.sym_not({check_text(formula.negation, names)})"
+    text = re.sub(r"\b(?:real|float)\(([\w.\[\]]+)\)", r"\1", format_formula(formula, rename=names))
+    return re.sub(r"\b(min|max)\(", r"torch.sym_\1(", text)
 
 
 def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str]) -> list[Note]:

@@ -182,11 +182,29 @@ _FIT = (
 )
 
 
+_REASONS = {
+    r"Attempted to wrap unbacked SymInt|UserDefinedObjectVariable\(Sym(?:Int|Float|Bool)\)": (
+        "a branch of torch.cond uses a number that is taken from data outside of it: pass the tensor that holds it as "
+        "an operand, and take the number inside"
+    ),
+    r"nested_tensor_from_jagged does not support tracing": (
+        "it makes a nested tensor, which torch cannot trace: use padded tensors and lengths"
+    ),
+    r"^(aten\.[\w.]+)(?:\n|$)": "torch has no rule for what `{}` gives without data",
+}
+"""What torch raises, as patterns, and the reason in one sentence."""
+
+
+def _reason(error: Exception) -> str | None:
+    found = ((re.search(pattern, str(error)), reason) for pattern, reason in _REASONS.items())
+    return next((reason.format(*match.groups()) for match, reason in found if match), None)
+
+
 def untraceable(error: Exception, *, in_eager: bool) -> str:
     """Say in one sentence why torch cannot trace code, with the user's line, and whether eager was seen to run it."""
     unknown, unfit = _UNKNOWN_CONTAINER.search(str(error)), _UNFIT_INPUT.match(str(error))
     of_container = unknown and (_RETURNED_RANGE if unknown[1] == _RANGE else _REGISTER.format(unknown[1]))
-    said = of_container or (unfit and _FIT.format(unfit[1])) or with_kind(error).rstrip(". ")
+    said = of_container or (unfit and _FIT.format(unfit[1])) or _reason(error) or with_kind(error).rstrip(". ")
     return f"torch cannot trace the model{', which runs in eager' * in_eager}: {said}{_at_users_line(error)}"
 
 

@@ -38,7 +38,8 @@ def noting_lines(module: Any) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         given = leaves(arranged(args, kwargs, module._in_spec, ValueError))
-        found = _Noting(module).run(*given, enable_io_processing=False)
+        with traceback.preserve_node_meta():
+            found = _Noting(module).run(*given, enable_io_processing=False)
         return module.graph.process_outputs(found)
 
     return run

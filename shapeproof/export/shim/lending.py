@@ -110,7 +110,12 @@ def lending() -> Iterator[Lending]:
 
 
 def _taken_over(storage: torch.UntypedStorage) -> torch.UntypedStorage:
-    """Return the new owner of a storage's memory; of a copy, if torch cannot copy it when written, as a mapped file."""
+    """Return the new owner of a storage's memory; of a copy, if torch cannot copy it when written, as a mapped file.
+
+    A storage that cannot be resized, as torch.export.load makes, may have no allocator, which a write would ask.
+    """
+    if not storage.resizable():
+        return storage.clone()
     address: int = torch._C._data_address(bytes_of(storage))  # type: ignore[attr-defined]
     rest: Any = torch._C._construct_storage_from_data_pointer(address, storage.device, storage.nbytes())
     owner = torch.UntypedStorage(0)

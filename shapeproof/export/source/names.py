@@ -38,8 +38,10 @@ def names_in(frame: FrameType, read: Callable[[Any], Term]) -> dict[str, str]:
         frame: the user's frame.
         read: returns the term of a size.
     """
-    found: dict[str, str] = {}
-    for text, value in _sizes(locals_of(frame)):
+    variables = locals_of(frame)
+    floats = {text: value.node.expr for text, value in variables.items() if type(value) is torch.SymFloat}
+    found: dict[str, str] = {str(expr): text for text, expr in floats.items() if expr.is_Symbol}
+    for text, value in _sizes(variables):
         named = _solved(read(value), text)
         if named is not None and len(named[1]) < len(found.get(named[0], named[1] + " ")):
             found[named[0]] = named[1]

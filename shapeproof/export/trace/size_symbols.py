@@ -231,6 +231,12 @@ class SizeSymbols(ExactShapeEnv):
                 self.trial.learn(bound)
         return fresh
 
+    def create_unbacked_symfloat(self) -> torch.SymFloat:
+        """Create a symbol for a float that is taken from data."""
+        fresh = super().create_unbacked_symfloat()
+        self.trial.data_point.origins.setdefault(str(fresh.node.expr), frames.origin(self.innermost))
+        return fresh
+
     def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
         """Take the value of a symbol in the example's data; torch calls this only if operators also run on data."""
         super().set_real_tensor_prop_unbacked_vals(k, v)

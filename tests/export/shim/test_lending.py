@@ -78,6 +78,11 @@ def usual(_):
     return torch.arange(4.0)
 
 
+def loaded(tmp_path):
+    torch.export.save(torch.export.export(Holds(torch.arange(4.0)), (torch.ones(4),)), tmp_path / "program.pt2")
+    return torch.export.load(tmp_path / "program.pt2").state_dict["weight"].detach()
+
+
 def tensors_of(model):
     return [model.weight, model.count, model.table, *model.cache]
 
@@ -88,7 +93,7 @@ def verdict(model):
 
 
 @pytest.mark.parametrize("made", [Holds, WritesEverything, LeavesACopy, HoldsItself])
-@pytest.mark.parametrize("weight", [usual, part, mapped, shared, of_numpy])
+@pytest.mark.parametrize("weight", [usual, part, mapped, shared, of_numpy, loaded])
 def test_a_model_stays_in_its_memory(made, weight, tmp_path):
     """The fault to avoid: a storage that torch copies when it is written is moved by its own next write."""
     model = made(weight(tmp_path))

@@ -215,13 +215,15 @@ def is_marked(tensor: torch.Tensor) -> bool:
 
 
 def without_effect(tensor: torch.Tensor, name: str) -> Iterator[str]:
-    """Describe the marks without effect: missing dimensions, unclaimed bounds, and special cases of a dynamic size."""
+    """Describe the marks without effect: missing dimensions and unclaimed bounds."""
     named = set[int]().union(*(getattr(tensor, each, ()) for each in (*_MARKING, _STRICT)))
     for index in sorted(named - set(range(tensor.dim()))):
         yield f"`{name}` is marked at dimension {index}, which torch passes over: it has {tensor.dim()}"
     for index in sorted(getattr(tensor, _MARKING[0], ())):
         if _ranges(tensor, index):
             yield f"the bounds marked at `{name}.shape[{index}]` have no effect: maybe_mark_dynamic makes no claim"
-    for index, conditions in getattr(tensor, "_specialize_on", {}).items():
-        if conditions and index in range(tensor.dim()) and mark_of(tensor, index):
-            yield f"specialize_on of `{name}.shape[{index}]` is left to torch.compile: one program serves every size"
+
+
+def specializations(tensor: torch.Tensor, index: int) -> list[Callable[[Any], Any]]:
+    """Return the conditions on a marked size for which torch.compile makes programs of their own, in order."""
+    return list(getattr(tensor, "_specialize_on", {}).get(index) or ())

@@ -63,7 +63,8 @@ def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
     def ask(answer: Answer, number: Any, *more: Any) -> Any:
         # A frame that holds itself would keep alive the tensors in all frames around it: torch copies tensors that have
         # other owners.
-        return answer(number, sys._getframe(2), *more) if number.node.shape_env is shape_env else None
+        own = getattr(number.node, "shape_env", None) is shape_env  # the size of a nested tensor has none
+        return answer(number, sys._getframe(2), *more) if own else None
 
     with contextlib.ExitStack() as after:
         for cls in PLAIN:

@@ -137,7 +137,7 @@ def refuse_hidden(func: Any) -> None:
     if name in _FACTORIES:
         raise UsageError(f"torch cannot trace `{name}`{_where()}: make the tensor outside the model, or use COO")
     if name.startswith(("nested", "_nested")):
-        raise UsageError(f"torch cannot trace nested tensors with dynamic sizes{_where()}: use padded tensors")
+        raise UsageError(f"torch cannot trace nested tensors{_where()}: use padded tensors and lengths")
 
 
 def _name(func: Any) -> str:

@@ -156,7 +156,9 @@ def test_what_is_marked_in_vain_is_said():
     mark_dynamic(x, 0, specialize_on=[lambda size: size == 8])
     notes = check(Twice(), (x,)).notes
     assert notes[0] == "`x` is marked at dimension -1, which torch passes over: it has 2"
-    assert notes[1] == "specialize_on of `x.shape[0]` is left to torch.compile: one program serves every size"
+    assert notes[1] == (
+        'specialize_on of `x.shape[0]` has no effect on one program: branches="split" makes one for each condition'
+    )
 
 
 def test_compilers_tune_for_the_hint_of_a_mark():
