@@ -115,7 +115,8 @@ class Explorer:
             cut = [each for each in best.narrowings if name in each.requirement.symbols <= equal.symbols]
             whole = domain.assuming(equal) if cut or best.findings else domain
             open_ = [each.decision for each in best.findings if each.requirement.symbols <= equal.symbols]
-            open_ += [each.decision for each in cut if self._may_serve_more(whole, each, best)]
+            others = [each.requirement for each in best.narrowings if each not in cut]
+            open_ += [each.decision for each in cut if self._may_serve_more(whole.assuming(*others), each)]
             by = [Decision(equal, Kind.ASSERTED, outcome=True, where=each.where) for each in open_[:1]]
             asked = asked_for(by, self._inputs)
             again = self._again(whole, frozenset()) if asked else None
@@ -128,15 +129,14 @@ class Explorer:
                 return again
         return None
 
-    def _may_serve_more(self, whole: Facts, cut: Narrowing, best: Exploration) -> bool:
-        """True if a narrowing leaves out sizes of a part, unless eager rejects generic ones that it alone leaves out.
+    def _may_serve_more(self, whole: Facts, cut: Narrowing) -> bool:
+        """True if a narrowing leaves out sizes of a part, unless eager rejects generic ones that it leaves out.
 
         A run costs little beside the traces of an exploration. By chance, many sizes of an example are sums of others.
         """
         if implied(cut.requirement, whole):
             return False
-        others = (each.requirement for each in best.narrowings if each is not cut)
-        left_out = whole.assuming(*others, cut.requirement.negation)
+        left_out = whole.assuming(cut.requirement.negation)
         point = None if left_out.contradictory else self._attempts.sizes.cheap(left_out)
         return point is None or self._eager.failure(point) is None
 

@@ -14,6 +14,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
 from shapeproof.constraints.records.decisions import Kind
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.scout import Scout
@@ -68,7 +69,10 @@ class MainProgram:
         """Return a program that serves the example, traced at a point as generic as possible."""
         self.spare = None
         example = self.example_in(domain)
-        scouted = self._scouted(domain, example)
+        self.adopted = self._tied(domain, example)
+        self.settled_for = bool(self.adopted)
+        domain = narrowed(domain, self.adopted)
+        scouted = None if self.adopted else self._scouted(domain, example)
         if scouted is not None:
             return scouted
         if example is None:
@@ -104,9 +108,16 @@ class MainProgram:
                 return point
         return None
 
+    def _tied(self, domain: Facts, example: Point | None) -> list[Narrowing]:
+        """Return the equalities of the example that a large model needs, as its runs tell."""
+        if example is None or self._scout is None or not self._attempts.inputs.domain.of_role(Role.INFERRED):
+            return []
+        from shapeproof.export.explore.inferred.ties import Ties  # most declarations infer nothing
+
+        return Ties(self._scout.eager, domain, example).needed()
+
     def _scouted(self, domain: Facts, example: Point | None) -> Traced | None:
         """Return the main program in the simple domain that the model asks for, if that program serves the example."""
-        self.adopted, self.settled_for = [], False
         if example is None or self._scout is None or self._oblivious:
             return None
         seen = self._scout.look(domain, example)
