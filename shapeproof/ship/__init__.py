@@ -8,6 +8,8 @@ points.py      the sizes at which a file is run, and inputs made from a contract
 apart.py       runs a file in a process of its own
 beside.py      runs the file beside eager, and compares results
 verdict.py     what came out
+
+in_transformers.py    has the exporters of transformers export by a proof
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
     from shapeproof.ship.box import ranges as ranges
+    from shapeproof.ship.in_transformers import proving as proving
     from shapeproof.ship.shipping import ship as ship
     from shapeproof.ship.shipping import verify as verify
     from shapeproof.ship.targets import TARGETS as TARGETS
@@ -27,5 +30,11 @@ if TYPE_CHECKING:
 
 __all__, __getattr__ = imported(
     __name__,
-    {".box": "ranges", ".shipping": "ship verify", ".targets": "TARGETS Target", ".verdict": "FileDiffers Verdict"},
+    {
+        ".box": "ranges",
+        ".in_transformers": "proving",
+        ".shipping": "ship verify",
+        ".targets": "TARGETS Target",
+        ".verdict": "FileDiffers Verdict",
+    },
 )

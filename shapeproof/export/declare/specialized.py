@@ -18,7 +18,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.terms import Term, constant
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.limits import REGIONS
+from shapeproof.export.limits import RUNS
 from shapeproof.wording import with_kind
 
 
@@ -63,14 +63,14 @@ def _holds(formula: Formula, size: Term, value: int) -> bool:
 def _ways(check: Callable[[Any], Any], size: Term) -> Iterator[Formula]:
     """Yield what holds along each way through a function that gives a true value."""
     pending: list[tuple[bool, ...]] = [()]
-    for _ in range(REGIONS):
+    for _ in range(RUNS):
         asking = _Asking(pending.pop())
         result = _formula(check(_Size(size, asking)))
         yield f.conjunction(*asking.path, result)
         pending += asking.others()
         if not pending:
             return
-    raise ValueError(f"it has more than {REGIONS} ways")
+    raise ValueError(f"it has more than {RUNS} ways")
 
 
 class _Asking:

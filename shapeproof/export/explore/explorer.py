@@ -100,7 +100,8 @@ class Explorer:
             cut = [each for each in best.narrowings if name in each.requirement.symbols <= equal.symbols]
             whole = domain.assuming(equal) if cut or best.findings else domain
             open_ = [each.decision for each in best.findings if each.requirement.symbols <= equal.symbols]
-            open_ += [each.decision for each in cut if self._may_serve_more(whole, each, best)]
+            others = [each.requirement for each in best.narrowings if each not in cut]
+            open_ += [each.decision for each in cut if self._may_serve_more(whole.assuming(*others), each)]
             by = [Decision(equal, Kind.ASSERTED, outcome=True, where=each.where) for each in open_[:1]]
             asked = asked_for(by, self._inputs)
             again = self._again(whole, frozenset()) if asked else None
@@ -113,15 +114,14 @@ class Explorer:
                 return again
         return None
 
-    def _may_serve_more(self, whole: Facts, cut: Narrowing, best: Exploration) -> bool:
-        """True if a narrowing leaves out sizes of a part, unless eager rejects generic ones that it alone leaves out.
+    def _may_serve_more(self, whole: Facts, cut: Narrowing) -> bool:
+        """True if a narrowing leaves out sizes of a part, unless eager rejects generic ones that it leaves out.
 
         A run costs little beside the traces of an exploration. By chance, many sizes of an example are sums of others.
         """
         if implied(cut.requirement, whole):
             return False
-        others = (each.requirement for each in best.narrowings if each is not cut)
-        left_out = whole.assuming(*others, cut.requirement.negation)
+        left_out = whole.assuming(cut.requirement.negation)
         point = None if left_out.contradictory else self._attempts.sizes.cheap(left_out)
         return point is None or self._eager.failure(point) is None
 
@@ -164,8 +164,7 @@ class Explorer:
         self._inputs.demands[:] = demands(self._inputs, main)
         start = self._main.example_in(domain) or self._attempts.sizes.of(main.trial.point)
         found = Exploration(main, forms_of(main.program), start)
-        if self._main.scouted is not None:
-            found.narrowings, found.settled_for = [*self._main.scouted.domain], self._main.scouted.is_tied
+        found.narrowings, found.settled_for = [*self._main.adopted], self._main.settled_for
         result = self.ladder.replay(found.forms, found.start, calls=2)
         found.disagreement = None if result.agrees else result
         if found.disagreement is None or main.trial.branches_on_data:

@@ -12,10 +12,11 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Kind
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.explore.attempts import Attempts, as_trace_of
-from shapeproof.export.explore.findings import Impossible, Traced, narrowed
-from shapeproof.export.explore.inferred.narrowing import Scout, Scouted
+from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
+from shapeproof.export.explore.inferred.narrowing import Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.limits import RETRIES
 from shapeproof.export.trace.trial import Step
@@ -26,8 +27,10 @@ class MainProgram:
     """Finds the main program of a domain; without a scout, inferred sizes are not narrowed beforehand."""
 
     def __init__(self, attempts: Attempts, judge: Judge, scout: Scout | None) -> None:
-        self.scouted: Scouted | None = None
-        """The simple domain that inferred sizes were narrowed to before anything was explored."""
+        self.adopted: list[Narrowing] = []
+        """What inferred sizes were narrowed to before anything was explored."""
+        self.settled_for = False
+        """True if equalities of the example are among that, which no check asks for, but a run does."""
         self._attempts = attempts
         self._judge = judge
         self._scout = scout
@@ -58,7 +61,10 @@ class MainProgram:
         """Return a program that serves the example, traced at a point as generic as possible."""
         self._attempts.spare = None
         example = self.example_in(domain)
-        scouted = self._scouted(domain, example)
+        self.adopted = self._tied(domain, example)
+        self.settled_for = bool(self.adopted)
+        domain = narrowed(domain, self.adopted)
+        scouted = None if self.adopted else self._scouted(domain, example)
         if scouted is not None:
             return scouted
         if example is None:
@@ -94,9 +100,16 @@ class MainProgram:
                 return point
         return None
 
+    def _tied(self, domain: Facts, example: Point | None) -> list[Narrowing]:
+        """Return the equalities of the example that a large model needs, as its runs tell."""
+        if example is None or self._scout is None or not self._attempts.inputs.domain.of_role(Role.INFERRED):
+            return []
+        from shapeproof.export.explore.inferred.ties import Ties  # most declarations infer nothing
+
+        return Ties(self._scout.eager, domain, example).needed()
+
     def _scouted(self, domain: Facts, example: Point | None) -> Traced | None:
         """Return the main program in the simple domain that the model asks for, if that program serves the example."""
-        self.scouted = None
         if example is None or self._scout is None or self._oblivious:
             return None
         seen = self._scout.look(domain, example)
@@ -107,7 +120,7 @@ class MainProgram:
         serves = self._attempts.takes_example(main) or self._judge.same(main, seen.at_example)
         if main.program is None or not serves:
             return None
-        self.scouted = seen
+        self.adopted, self.settled_for = seen.domain, seen.is_tied
         return main
 
     def _trace_apart(self, domain: Facts, point: Point | None, cell: Facts | None = None) -> Traced:

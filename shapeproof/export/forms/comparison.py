@@ -33,12 +33,12 @@ from shapeproof.contract.sizes import readings
 from shapeproof.export.build.accepted.guards import Memory, guard_of
 from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.declare.inputs import Inputs, declare
+from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import Form, copied, memory_shared, module_of
 from shapeproof.export.explore.beside_eager.runner import Relation, Replay
 from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.explore.findings import Traced
-from shapeproof.export.explore.points import Attempts
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import RUNS, TRIES
 from shapeproof.export.shim.autograd import noting_lines

@@ -14,8 +14,10 @@ import copy
 import functools
 import inspect
 import itertools
+import operator
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CellType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -63,7 +65,8 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
     """Return a deep copy and its memo, as `copy.deepcopy` does, of what it refuses to copy, too.
 
     A computed tensor is copied without its history: `torch.nn.utils.weight_norm` leaves one in its module, which each
-    call computes again. What else has no copy (a lock, a file, a generator, a scripted function) is shared.
+    call computes again. What else has no copy (a lock, a file, a generator, a scripted function) is shared. A function
+    in place of a method, such as a `forward` that calls the first one, goes on to the copy's.
     `known`: the copies to take, by the ids of what they are copies of.
 
     >>> import threading
@@ -80,12 +83,67 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
     while True:
         memo = {**kept, "torch": dict(kept.get("torch", {}))}
         try:
-            return copy.deepcopy(module, memo), memo
+            made = copy.deepcopy(module, memo)
         except Exception as error:
             part = _refused(error)
             if id(part) in kept or isinstance(part, torch.nn.Module | None):
                 raise
             kept[id(part)] = _copy_alone(part) if _is_computed(part) else part
+        else:
+            _close_over_copies(made, memo)
+            return made, memo
+
+
+def _close_over_copies(made: torch.nn.Module, memo: dict[Any, Any]) -> None:
+    """Give a copy its own function, for each that it holds and whose closure holds the modules that were copied.
+
+    Lists and dictionaries in that closure are copied, as those are that a module holds.
+    """
+    for part in made.modules():
+        held = vars(part)
+        held.update({name: _closed(each, memo, {}) for name, each in held.items() if isinstance(each, FunctionType)})
+
+
+def _closed(value: Any, memo: dict[Any, Any], made: dict[int, Any]) -> Any:
+    """Return the copy of a module or method; a function over the copies of those in its closure; any other value.
+
+    `made`: the result for each function, by its id: a recursive function is in its own closure.
+    """
+    if isinstance(value, torch.nn.Module):
+        return memo.get(id(value), value)
+    if isinstance(value, MethodType):
+        owner = _closed(value.__self__, memo, made)
+        return value if owner is value.__self__ else MethodType(value.__func__, owner)
+    if not isinstance(value, FunctionType) or id(value) in made:
+        return made.get(id(value), value)
+    made[id(value)] = value
+    closure = value.__closure__ or ()
+    cells = tuple(_closed_cell(each, memo, made) for each in closure)
+    if all(map(operator.is_, cells, closure)):
+        return value
+    cells = tuple(_held_apart(each, memo) for each in cells)
+    function = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
+    function.__kwdefaults__ = value.__kwdefaults__
+    function.__dict__.update(value.__dict__)
+    return function
+
+
+def _held_apart(cell: CellType, memo: dict[Any, Any]) -> CellType:
+    if cell == CellType() or not isinstance(cell.cell_contents, list | dict):
+        return cell
+    try:
+        return CellType(copy.deepcopy(cell.cell_contents, memo))
+    except Exception:  # noqa: BLE001 - it has no copy
+        return cell
+
+
+def _closed_cell(cell: CellType, memo: dict[Any, Any], made: dict[int, Any]) -> CellType:
+    try:
+        value = cell.cell_contents
+    except ValueError:  # it is empty
+        return cell
+    other = _closed(value, memo, made)
+    return cell if other is value else CellType(other)
 
 
 def held_outside_torch(module: torch.nn.Module, objects: Iterable[Any]) -> tuple[str, Any] | None:

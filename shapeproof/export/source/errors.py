@@ -121,8 +121,11 @@ def _steps(error: BaseException | None) -> list[TracebackType]:
 
 
 def led_to(error: BaseException) -> SourceLocation | None:
-    """The user's innermost line in the traceback of an error."""
-    return next((_line(step) for step in _steps(error) if is_users(step.tb_frame)), None)
+    """The user's innermost line in the traceback of an error; the model's, if its whole code is a library's."""
+    steps = _steps(error)
+    users = next((step for step in steps if is_users(step.tb_frame)), None)
+    found = users or next((step for step in steps if _is_of_the_model(step.tb_frame.f_code)), None)
+    return None if found is None else _line(found)
 
 
 def raised_alike(one: BaseException, other: BaseException) -> bool:

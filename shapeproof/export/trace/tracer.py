@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     from shapeproof.export.declare.inputs import Inputs
     from shapeproof.export.trace.trial import Trial
 
+_export = torch.export.export
+"""Torch's own, also while a library has ours in its place."""
+
 
 def recording_mode(
     trial: Trial,
@@ -158,7 +161,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
     with _nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
-            program = torch.export.export(model, args, kwargs, dynamic_shapes=_hints(mod, inputs), **signatures)
+            program = _export(model, args, kwargs, dynamic_shapes=_hints(mod, inputs), **signatures)
         with watch, mode, enable_python_dispatcher():
             note_branches(program, env)
             hold_failures(program)

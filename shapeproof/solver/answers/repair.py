@@ -40,9 +40,10 @@ from shapeproof.constraints.formulas import (
 )
 from shapeproof.constraints.meaning.evaluate import defined, evaluate, has_meaning, holds_at, true_at
 from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.polynomials import Monomial
 from shapeproof.constraints.records.domain import residue
 from shapeproof.constraints.records.verdicts import Undecided
-from shapeproof.constraints.terms import FloorDiv, modulo, symbol
+from shapeproof.constraints.terms import FloorDiv, Symbol, modulo, symbol
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.simplify import found_once, simplified
 from shapeproof.solver.answers.witness import find, grant, smallest
@@ -121,13 +122,31 @@ def _repaired(
         part = conjunction(*simplified([each], here))
         if part is TRUE:
             continue
-        found = [each for each in repairs(part, here, point) if sayable(each.formula)]
+        own = _own_repair(part)
+        found = [each for each in own or repairs(part, here, point) if sayable(each.formula)]
         if not found:
             return None
         best = _simplest(found, here, point) if simple else found[0]
         chosen.append(replace(best, is_weakest=best is found[0]))
         here.learn(best.formula)
     return chosen
+
+
+def _own_repair(required: Formula) -> list[Repair]:
+    """Return a requirement as its own repair, if it is a bound or the value of a symbol, or that two are equal."""
+    if not isinstance(required, Compare) or required.op == "!=" or not required.total:
+        return []
+    varying = [(monomial, count) for monomial, count in required.term.monomials if monomial]
+    if not all(abs(count) == 1 and _is_symbol(monomial) for monomial, count in varying):
+        return []
+    if len(varying) == 1:
+        return [Repair("fixed" if required.op == "==" else "bounds", required)]
+    are_equal = required.op == "==" and len(required.term.monomials) == 2 and sum(n for _, n in varying) == 0
+    return [Repair("line", required)] if are_equal else []
+
+
+def _is_symbol(monomial: Monomial) -> bool:
+    return len(monomial) == 1 and monomial[0][1] == 1 and isinstance(monomial[0][0], Symbol)
 
 
 def repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None = None) -> list[Repair]:
@@ -251,6 +270,8 @@ def _nearest(name: str, side: Formula, failing: Facts, *, sign: int) -> int | Un
 def _values(name: str, required: Formula, facts: Facts, point: Point) -> Iterator[Repair]:
     """All values of the symbol that satisfy the requirement for any values of the other symbols."""
     serving = facts.assuming(required)
+    if serving.contains(_moved(name, _WIDEST, facts, point)):
+        return
     low, high = (best(symbol(name), serving) for best in (greatest_lower_bound, least_upper_bound))
     if not isinstance(low, int) or not isinstance(high, int) or high - low >= _WIDEST:
         return
@@ -264,6 +285,12 @@ def _values(name: str, required: Formula, facts: Facts, point: Point) -> Iterato
     if point[name] in chosen:
         listed = disjunction(*(eq(symbol(name), value) for value in chosen))
         yield Repair("values", reworded(listed, lambda _: facts.range_of(name)))
+
+
+def _moved(name: str, step: int, facts: Facts, point: Point) -> Point:
+    """Return the point with another value for a symbol, and for those that are known to equal it."""
+    alike = facts.reduce(symbol(name))
+    return {each: value + step * (facts.reduce(symbol(each)) == alike) for each, value in point.items()}
 
 
 # ---------------------------------------------------------------------- two symbols

@@ -73,3 +73,39 @@ def test_a_cache_in_a_list_is_exported_and_stays_a_leaf(tracked):
     assert mod.store[0] is mod.first
     assert mod.first.is_leaf
     assert not mod.first.any()
+
+
+class Layer(torch.nn.Module):
+    """A layer that counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+def around(forward, names):
+    """A function in place of a method, as libraries wrap `forward`: it notes its calls."""
+
+    def wrapped(x):
+        names.append("x")
+        return again(x) if len(x.shape) > 5 else forward(x) * 2
+
+    again = wrapped
+    return wrapped
+
+
+def test_a_function_in_place_of_forward_goes_on_to_the_copy_and_notes_nothing_in_the_model():
+    """The fault: every run and trace was of the one model, whose parameters were constants of the program."""
+    mod, names = Layer(), []
+    mod.forward = around(mod.forward, names)
+    report = check(mod, (torch.ones(3, 2),), dynamic_shapes={"x": {0: ROWS}})
+    assert report.status == "proved", str(report)
+    assert sorted(report.program.state_dict) == ["layer.bias", "layer.weight"]
+    assert (mod.calls, names) == (0, [])
+    run = report.program.module()
+    assert all(torch.allclose(run(x), mod.layer(x) * 2) for x in [torch.randn(n, 2) for n in range(7)])

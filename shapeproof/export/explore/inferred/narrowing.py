@@ -144,6 +144,8 @@ def _asked_by(part: Formula, asked: dict[Formula, Decision], domain: Facts) -> D
 
     Example: after `if x.shape[0] == 33`, the line `if y.shape[0] == x.shape[0]` fixes `y.shape[0] == 33`.
     """
+    if part in asked:
+        return asked[part]
     about = connected(part.symbols, [*domain.formulas, part.negation, *asked])
     implying = set(clash(Facts(about, domain.budget)))
     return asked[max(reversed(asked), key=lambda each: (each in implying, bool(each.symbols & part.symbols)))]

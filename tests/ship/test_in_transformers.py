@@ -1,0 +1,67 @@
+"""The exporters of transformers, which call torch.export.export, export by a proof inside `proving`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import ConstraintViolation
+from shapeproof.ship import proving
+from tests.tiny_transformers import LONGEST, TRANSFORMERS
+
+SHAPES = [(1, 1), (1, LONGEST), (2, 7), (5, 2), (64, 3)]
+
+
+def exported(format_, model, example, **config):
+    """What the exporter of a format gives, all of it imported here: transformers loads for seconds."""
+    from transformers import exporters
+
+    exporter, settings = getattr(exporters, f"{format_}Exporter")(), getattr(exporters, f"{format_}Config")
+    return exporter.export(model, example, config=settings(**config or {"dynamic": True}))
+
+
+def assert_as_eager(program, name, model, atol):
+    make, lengths = TRANSFORMERS[name].inputs, TRANSFORMERS[name].lengths
+    for batch, length in SHAPES if lengths else [(batch, 0) for batch, _ in SHAPES]:
+        want, got = model(**make(batch, length)), program(**make(batch, length))
+        for key, value in want.items():
+            torch.testing.assert_close(got[key], value, rtol=1e-3, atol=atol)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_dynamic_export_is_proved_in_one_trace_and_equals_eager(name):
+    model, example = TRANSFORMERS[name].model(), TRANSFORMERS[name].inputs(2, 7)
+    with proving():
+        program = exported("Dynamo", model, example)
+    report = program.program.report
+    assert (report.status, report.statistics["traces"]) == ("proved", 1), str(report)
+    assert sorted(program.program.state_dict) == sorted(model.state_dict())
+    assert_as_eager(program, name, model, 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("format_", "atol"), [("Onnx", 1e-4), ("OpenVINO", 5e-3), ("Executorch", 1e-4)])
+def test_the_formats_that_begin_with_it_do_too(format_, atol):
+    """The faults: names noted in each run of a proof; and an export of ExecuTorch's own was refused."""
+    model, example = TRANSFORMERS["bert"].model(), TRANSFORMERS["bert"].inputs(2, 7)
+    with proving():
+        program = exported(format_, model, example)
+    for batch, length in [(1, 3), (5, 9)]:
+        given = TRANSFORMERS["bert"].inputs(batch, length)
+        want, got = model(**given), program(**given)
+        torch.testing.assert_close(got["last_hidden_state"], want["last_hidden_state"], rtol=1e-3, atol=atol)
+
+
+@pytest.mark.thorough
+def test_a_claim_is_refuted_there_too_and_outside_of_the_block_torch_exports():
+    model, example = TRANSFORMERS["bert"].model(), TRANSFORMERS["bert"].inputs(2, 7)
+    length = Dim("length", min=1, max=2 * LONGEST)
+    shapes = {name: {1: length} for name in example}
+    with proving(), pytest.raises(ConstraintViolation) as refuted:
+        exported("Dynamo", model, example, dynamic_shapes=shapes)
+    assert f"max={LONGEST}" in str(refuted.value.report)
+    with proving():
+        program = torch.export.export(torch.nn.Linear(4, 2), (torch.randn(3, 4),))
+    assert not hasattr(program, "report")
