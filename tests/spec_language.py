@@ -13,7 +13,7 @@ from torch.fx.experimental.dynamic_spec import DictSpec, ObjectSpec, SeqSpec, Sh
 from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.export import export
-from shapeproof.export.declare.inputs import Leaf, listed_dims
+from shapeproof.export.declare.reading import Leaf, listed_dims
 from shapeproof.export.shim.inputs import binding, dims
 from shapeproof.export.shim.modules import uncompiled
 from shapeproof.export.shim.trees import keyed_children

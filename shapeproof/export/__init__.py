@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shapeproof.export.api import check as check
     from shapeproof.export.api import export as export
     from shapeproof.export.checks import constrain_range as constrain_range
-    from shapeproof.export.declare.inputs import TensorSpec as TensorSpec
+    from shapeproof.export.declare.reading import TensorSpec as TensorSpec
     from shapeproof.export.declare.sources import Sources as Sources
     from shapeproof.export.forms.comparison import Comparison as Comparison
     from shapeproof.export.forms.comparison import compare as compare
@@ -45,7 +45,7 @@ __all__, _imported = imported(
         ".build.program": "VerifiedProgram",
         ".build.regions.dispatch": "Regions load_regions",
         ".checks": "constrain_range",
-        ".declare.inputs": "TensorSpec",
+        ".declare.reading": "TensorSpec",
         ".declare.sources": "Sources",
         ".forms.comparison": "Comparison compare",
         ".forms.programs": "Regions UndecidedWarning VerifiedProgram load_regions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -50,19 +50,20 @@ def needless_constraints(
     args, kwargs, dynamic_shapes = read_collection(mod, args, kwargs, dynamic_shapes)
     said = declare(mod, args, kwargs, dynamic_shapes, constraints).constraints
     bare = without_assumptions(mod, dynamic_shapes)
+    with spec_is_read(mod):
+        kept = _needed(said, lambda rest: check(mod, args, kwargs, dynamic_shapes=bare, constraints=rest))
+    return tuple(text for text in said if text not in kept)
 
-    def proved(kept: Sequence[str]) -> Report | None:
-        with spec_is_read(mod):
-            report = check(mod, args, kwargs, dynamic_shapes=bare, constraints=kept)
-        return report if report.status == "proved" else None
 
-    whole = proved(said)
-    if whole is None:
+def _needed(said: Sequence[str], checked: Callable[[Sequence[str]], Report]) -> Sequence[str]:
+    """Return the relations without those that can be left out."""
+    whole, kept = checked(said), said
+    if whole.status != "proved":
         raise UsageError("the model is not proved with all of the constraints: `check` says why")
-    domain, kept = Facts(map(parse_formula, whole.domain)), list(said)
+    domain = Facts(map(parse_formula, whole.domain))
     for text in said:
         rest = [each for each in kept if each != text]
-        report = proved(rest)
-        if report is not None and all(implied(parse_formula(each), domain) for each in report.domain):
+        report = checked(rest)
+        if report.status == "proved" and all(implied(parse_formula(each), domain) for each in report.domain):
             kept = rest
-    return tuple(text for text in said if text not in kept)
+    return kept

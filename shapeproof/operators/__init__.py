@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shapeproof.constraints.formulas import ne as ne
     from shapeproof.constraints.terms import maximum as maximum
     from shapeproof.constraints.terms import minimum as minimum
-    from shapeproof.export.declare.inputs import TensorSpec as TensorSpec
+    from shapeproof.export.declare.reading import TensorSpec as TensorSpec
     from shapeproof.export.ops.call import Call as Call
     from shapeproof.export.ops.call import Shape as Shape
     from shapeproof.export.ops.call import Span as Span
@@ -41,7 +41,7 @@ __all__, __getattr__ = imported(
     {
         "shapeproof.constraints.formulas": "divides eq ge gt implies le lt ne",
         "shapeproof.constraints.terms": "maximum minimum",
-        "shapeproof.export.declare.inputs": "TensorSpec",
+        "shapeproof.export.declare.reading": "TensorSpec",
         "shapeproof.export.ops.call": "Call Shape Span span",
         "shapeproof.export.ops.stated": "contents promise",
         ".check": "check_operator",

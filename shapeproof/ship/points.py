@@ -15,7 +15,8 @@ from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Variable
 from shapeproof.contract import Contract
 from shapeproof.contract.inputs import ConstantInput, Entries, Input, Items, ObjectInput, TensorInput, Tree
-from shapeproof.export.declare.inputs import Inputs, Leaf, TensorSpec
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.reading import Leaf, TensorSpec
 from shapeproof.export.explore.points import Fitting, Found, Sizes, spread
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts

@@ -2,7 +2,8 @@
 
 No file here traces a model.
 
-inputs.py       reads the declarations
+inputs.py       the inputs, and the domain of their sizes
+reading.py      reads the entries of dynamic_shapes and the relations
 anchors.py      the points of the given inputs
 materialize.py  tensors of other sizes, like the example's
 specialized.py  the conditions for which a mark wants programs of their own

@@ -1,4 +1,4 @@
-"""The points that the domain must keep: of the example, and of each further input (AdditionalInputs).
+"""The points of further inputs (AdditionalInputs), which the domain must keep as it keeps the example.
 
 A further input supplies other values for the example's symbols and must otherwise be like the example: another dtype,
 layout, device or rank is refused, since no program for the example takes it.
@@ -15,21 +15,19 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.inputs.binding import name_leaves
 
 if TYPE_CHECKING:
-    from shapeproof.export.declare.inputs import Leaf
+    from shapeproof.export.declare.reading import Leaf
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a call."""
 
 
-def anchors(
-    mod: torch.nn.Module, leaves: Sequence[Leaf], example: dict[str, int], others: Sequence[Given]
-) -> tuple[dict[str, int], ...]:
-    """Return the point of the example, then those of the others."""
-    points = [example]
+def further_anchors(mod: torch.nn.Module, leaves: Sequence[Leaf], others: Sequence[Given]) -> list[dict[str, int]]:
+    """Return the points of further inputs, which are like the example."""
+    points = []
     for args, kwargs in others:
         values = {source: value for source, _, value in name_leaves(mod, args, kwargs)}
         points.append({name: size for leaf in leaves for name, size in _sizes(leaf, values).items()})
-    return tuple(points)
+    return points
 
 
 def _sizes(leaf: Leaf, values: Mapping[str, Any]) -> dict[str, int]:

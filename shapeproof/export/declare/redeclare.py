@@ -21,7 +21,8 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges, residue
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_formula
 from shapeproof.constraints.terms import Symbol, symbol
-from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.reading import Leaf, listed_dims
 from shapeproof.export.shim.inputs import dims
 from shapeproof.export.shim.inputs.binding import is_spec
 from shapeproof.export.shim.inputs.dims import Hint, Mark, NamedDim, declaration_text, hint_within

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.reading import Leaf
 from shapeproof.export.shim.inputs.profiles import learned
 from shapeproof.export.source.declared_at import Where
 from shapeproof.seen.sources import marks_of, sources_served

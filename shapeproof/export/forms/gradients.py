@@ -18,7 +18,8 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.program import ReportedProgram
-from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.reading import Leaf
 from shapeproof.export.explore.beside_eager import runner
 from shapeproof.export.explore.beside_eager.forms import module_of
 from shapeproof.export.graph import nodes

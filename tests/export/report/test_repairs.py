@@ -21,7 +21,7 @@ from torch.export import Dim
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.export import TensorSpec, check
-from shapeproof.export.declare.inputs import Leaf
+from shapeproof.export.declare.reading import Leaf
 from shapeproof.export.shim.inputs.binding import name_leaves
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built

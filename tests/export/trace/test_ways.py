@@ -18,7 +18,7 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Declaration, Variable
 from shapeproof.export import check
-from shapeproof.export.declare.inputs import Leaf
+from shapeproof.export.declare.reading import Leaf
 from shapeproof.export.explore.findings import Finding, Narrowing
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.shim.inputs.dims import NamedDim

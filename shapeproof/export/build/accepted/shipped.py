@@ -36,7 +36,8 @@ from shapeproof.contract.inputs import (
 )
 from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.export.build.accepted.guards import ConstantGuard, Guard, IntGuard, Memory, TensorGuard
-from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.reading import Leaf
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.properties import GRADIENT, STRIDES
 from shapeproof.export.shim.numbers.symbols import ASSERTIONS_OF_TENSORS

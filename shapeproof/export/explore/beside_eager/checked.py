@@ -17,7 +17,8 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, name_of, symbol
-from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.reading import Leaf
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel

@@ -18,7 +18,8 @@ from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.reading import Leaf
 from shapeproof.export.forms.seen.from_seen import difference, number_seen, parameters, size_terms
 from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.report.report import Report

@@ -1,4 +1,4 @@
-"""What export/trace/tracer.py and inputs.py rely on in torch's private parts before a trace and around it.
+"""What export/trace/tracer.py and reading.py rely on in torch's private parts before a trace and around it.
 
 As in test_canaries.py: one small test for each fact, with the name of who relies on it.
 """
@@ -91,7 +91,7 @@ class Text(str):
 
 
 def test_a_derived_dim_is_a_function_of_its_root():
-    """inputs._Reader._named relies on it: `fn` applies to whatever has + and *, a term of ours included."""
+    """reading.Reader._named relies on it: `fn` applies to whatever has + and *, a term of ours included."""
     derived = 2 * Dim("b", min=1, max=8) + 1
     assert isinstance(derived, _DerivedDim)
     assert derived.root.__name__ == "b"
