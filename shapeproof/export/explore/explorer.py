@@ -96,7 +96,9 @@ class Explorer:
         that are left out now: what is asked of other sizes than the sum (`a == b`) would be asked again.
         """
         kept = narrowed(domain, best.narrowings)
-        for name, equal in sums_in_example(self._inputs):
+        about = [each.requirement.symbols for each in best.narrowings]
+        about += [each.requirement.symbols for each in best.findings]
+        for name, equal in sums_in_example(self._inputs, about):
             cut = [each for each in best.narrowings if name in each.requirement.symbols <= equal.symbols]
             whole = domain.assuming(equal) if cut or best.findings else domain
             open_ = [each.decision for each in best.findings if each.requirement.symbols <= equal.symbols]

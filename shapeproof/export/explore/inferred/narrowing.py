@@ -7,7 +7,7 @@ final requirement is the weakest that fits in a line and can be asserted in a gr
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
@@ -169,19 +169,36 @@ def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Con
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
 
 
-def sums_in_example(inputs: Inputs) -> list[tuple[str, Formula]]:
-    """Return the inferred sizes that are the sum of two others, as the example and every other given input say."""
+def sums_in_example(inputs: Inputs, about: Iterable[frozenset[str]]) -> list[tuple[str, Formula]]:
+    """Return the inferred sizes that are the sum of two others, as the example and every other given input say.
+
+    Only sums that involve all of the symbols of one of these sets: by chance, many sizes are sums of others.
+    """
     example, inferred = inputs.example or {}, inputs.domain.of_role(Role.INFERRED)
-    names = [name for name in inputs.domain.symbols if name in example]
-    return [
-        (name, equal)
-        for name in names
-        if name in inferred
-        for one, other in itertools.combinations((each for each in names if each != name), 2)
-        if example[name] == example[one] + example[other] and min(example[one], example[other]) > 0
-        for equal in [f.eq(symbol(name), symbol(one) + symbol(other))]
-        if all(holds_at(equal, anchor) for anchor in inputs.anchors)
-    ]
+    order = {name: at for at, name in enumerate(name for name in inputs.domain.symbols if name in example)}
+    triples = {
+        (whole, *sorted((one, other), key=order.__getitem__))
+        for symbols in dict.fromkeys(about)
+        if len(symbols) <= 3 and symbols <= order.keys()
+        for whole, one, other in _sums_of(symbols, {name: example[name] for name in order})
+        if whole in inferred and symbols <= {whole, one, other} and min(example[one], example[other]) > 0
+    }
+    ordered = sorted(triples, key=lambda triple: [order[name] for name in triple])
+    sums = ((whole, f.eq(symbol(whole), symbol(one) + symbol(other))) for whole, one, other in ordered)
+    return [(whole, equal) for whole, equal in sums if all(holds_at(equal, anchor) for anchor in inputs.anchors)]
+
+
+def _sums_of(symbols: frozenset[str], sizes: Mapping[str, int]) -> Iterator[tuple[str, str, str]]:
+    """Yield each size with two others whose sum it is, where two of them are of the symbols, or one that is alone."""
+    at: dict[int, list[str]] = {}
+    for name, size in sizes.items():
+        at.setdefault(size, []).append(name)
+    for one, other in itertools.product(sorted(symbols), sorted(symbols) if len(symbols) > 1 else sizes):
+        if one != other:
+            yield from ((whole, one, other) for whole in at.get(sizes[one] + sizes[other], ()))
+            for whole, part in ((one, other), (other, one)):
+                rest = at.get(sizes[whole] - sizes[part], ())
+                yield from ((whole, part, each) for each in rest if each != part)
 
 
 def kept_equal(eager: Eager, found: Exploration, domain: Facts, point: Mapping[str, int]) -> list[Narrowing]:
