@@ -26,6 +26,7 @@ from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import implied
 from shapeproof.wording import with_kind
 
 
@@ -95,9 +96,10 @@ class Judge:
             try:
                 tracer.trace(module_of(program), self._inputs, again)
             except Exception as error:  # noqa: BLE001 - it is judged here
-                if raised_at_run_time(error) and raised_at_run_time(there.error):
+                at_run_time = raised_at_run_time(error) and raised_at_run_time(there.error)
+                if at_run_time and not there.trial.is_unfit and _goes_for_all(again, there.trial.region):
                     return None
-            if not there.trial.steps and raised_by_user(there.error):
+            if not there.trial.steps and not there.trial.is_unfit and raised_by_user(there.error):
                 domain = self._inputs.facts()
                 raising.note(self._attempts.raising, case.step, there.trial, domain, text)
             return Finding(Outcome.DATA, case.decision, dict(there.trial.point), text)
@@ -133,6 +135,11 @@ class Judge:
 
 
 _OUTCOMES = {runner.Relation.EAGER_RAISES: Outcome.RAISES, runner.Relation.MAY_DIFFER: Outcome.UNDECIDED}
+
+
+def _goes_for_all(raising: Trial, region: Facts) -> bool:
+    """True if a trace that raises does so for all inputs of a region, not at the sizes of its point alone."""
+    return not raising.is_unfit and all(implied(step.decision.taken, region) for step in raising.steps)
 
 
 def _with_elements(program: torch.export.ExportedProgram) -> Formula:

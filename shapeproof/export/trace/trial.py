@@ -120,6 +120,8 @@ class Trial:
         """What was found in this region about calls of operators: their results, and which decisions are harmless."""
         self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self._oblivious = oblivious
+        self.is_unfit = False
+        """True if a check failed because no data pass it at the point's sizes, though some may at other sizes."""
 
     @property
     def point(self) -> dict[str, int]:
@@ -426,6 +428,7 @@ class Trial:
 
     def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
         if not self.data_point.fit(formula, self.region):
+            self.is_unfit = truth(formula, self.facts).always is not False
             return False
         here = place()
         self.learned.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
