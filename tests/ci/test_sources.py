@@ -137,8 +137,50 @@ def test_a_module_that_would_come_first_is_noticed(folder, path):
     assert any(known != digest(key_in(folder, key)) for key, known in found.items())
 
 
+def switched(folder):
+    (folder / "current").unlink()
+    (folder / "current").symlink_to("second")
+
+
+def described(folder):
+    (folder / "mypk-1.0.dist-info").mkdir()
+    (folder / "mypk-1.0.dist-info" / "METADATA").write_text("Name: mypk\nVersion: 1.0\n", encoding="utf-8")
+
+
+def made_a_folder(folder):
+    (folder / "first" / "entry").unlink()
+    (folder / "first" / "entry").mkdir()
+
+
+LOOKED_AT = {
+    "where a link leads": ("os.path.realpath('current')", switched),
+    "a link": ("os.readlink('current')", switched),
+    "a link to nothing": ("os.path.lexists('dangling')", lambda at: (at / "dangling").symlink_to("nowhere")),
+    "the version of a package": ("import importlib.metadata as m; list(m.distributions())", described),
+    "the kind of an entry": ("[each.is_dir() for each in os.scandir('first')]", made_a_folder),
+    "the size of an entry": (
+        "[each.stat().st_size for each in os.scandir('first')]",
+        lambda at: (at / "first" / "entry").write_text("more", encoding="utf-8"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_what_is_looked_at_beside_content_is_a_source(folder, name):
+    """The fault: a verdict was found again after these edits."""
+    for each in ("first", "second"):
+        (folder / each).mkdir()
+        (folder / each / "entry").write_text("", encoding="utf-8")
+    (folder / "current").symlink_to("first")
+    program, edit = LOOKED_AT[name]
+    found = sources(folder, program)
+    assert all(known == digest(key_in(folder, key)) for key, known in found.items())
+    edit(folder)
+    assert any(known != digest(key_in(folder, key)) for key, known in found.items())
+
+
 def key_in(folder, key):
-    return key if key.startswith(("/", "import:", "env:", "python")) else f"{folder}/{key}"
+    return key if key.startswith(("/", "import:", "metadata:", "env:", "python")) else f"{folder}/{key}"
 
 
 def test_a_new_file_that_no_import_asks_for_is_no_change(folder):

@@ -1,8 +1,9 @@
 """The digest of each dependency of a verdict: the same digest means the same content.
 
 /path      a file's content; of a folder, only that it is one
-/path/     the names in a folder, and which of its folders are packages
+/path/     the names in a folder, their kinds and sizes; of a folder of installed code, the names, and its packages
 import:    what a folder has of a name that was imported, or sought: `import:nets:/path`
+metadata:  the names of the packages whose metadata a folder has: `metadata:/path`
 env:NAME   an environment variable
 python     the interpreter, its folders, and the variables that it and the loader read
 """
@@ -42,10 +43,15 @@ def digest(key: str, environment: Mapping[str, str] = os.environ) -> str:
     if key.startswith("import:"):
         _, name, folder = key.split(":", 2)
         return _of_module(name, folder)
+    if key.startswith("metadata:"):
+        named = glob.glob("*.*-info", root_dir=key.removeprefix("metadata:"))
+        return sha256(repr(sorted(named))) if named else "absent"
+    link = ""
     try:
-        return ("link to " if os.path.islink(key) else "") + _of_path(key)
+        link = f"link to {os.readlink(key)}: " if os.path.islink(key) else ""
+        return link + _of_path(key)
     except (OSError, ValueError):  # ValueError: a path with a NUL is no path
-        return "absent"
+        return f"{link}absent"
 
 
 def _of_path(key: str) -> str:
@@ -56,8 +62,17 @@ def _of_path(key: str) -> str:
         return SPECIAL
     if not key.endswith("/"):
         return FOLDER
-    packages = glob.glob("*/__init__.*", root_dir=key)  # an import prefers them to modules of their names
-    return sha256(repr(sorted({*os.listdir(key), *packages} - _OURS)))
+    if key.startswith(INSTALLED):
+        packages = glob.glob("*/__init__.*", root_dir=key)  # an import prefers them to modules of their names
+        return sha256(repr(sorted({*os.listdir(key), *packages} - _OURS)))
+    with os.scandir(key) as entries:
+        return sha256(repr(sorted(map(_of_entry, (each for each in entries if each.name not in _OURS)))))
+
+
+def _of_entry(entry: os.DirEntry[str]) -> tuple[str, bool, bool, int]:
+    """Return what a listing tells of an entry, which may ask no more of the system."""
+    own = entry.stat(follow_symlinks=False)
+    return entry.name, entry.is_symlink(), entry.is_dir(), 0 if stat.S_ISDIR(own.st_mode) else own.st_size
 
 
 def _of_module(name: str, folder: str) -> str:

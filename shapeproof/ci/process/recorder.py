@@ -239,7 +239,11 @@ def _is_import(frame: FrameType) -> bool:
 
 def _sought(name: str, folder: str) -> str:
     """Return the key of a name that is sought in a folder: of installed packages, the whole folder is the key."""
-    return f"{folder}/" if f"{folder}/".startswith(INSTALLED) else f"import:{name}:{folder}"
+    return f"{folder}/" if _is_installed(folder) else f"import:{name}:{folder}"
+
+
+def _is_installed(folder: str) -> bool:
+    return f"{folder}/".startswith(INSTALLED)
 
 
 def _imported() -> Iterator[str]:
@@ -254,6 +258,7 @@ def _imported() -> Iterator[str]:
         spec = getattr(sys.modules.get(package), "__spec__", None)
         for folder in map(os.path.abspath, getattr(spec, "submodule_search_locations", None) or sys.path):
             yield from (folder, _sought(part, folder))
+    yield from (f"metadata:{folder}" for folder in map(os.path.abspath, sys.path) if not _is_installed(folder))
 
 
 def _is_installed_asking() -> bool:

@@ -177,7 +177,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     reader = Reader(where, shapes.roots, by_marks=not shapes.given)
     leaves = tuple(reader.leaf(leaf, shapes.entries.get(leaf.source)) for leaf in examples)
     relations = tuple(dict.fromkeys((*shapes.relations, *_texts(constraints))))
-    reader.relations((*reader.expressions, *relations))
+    reader.relations(relations)
     sampled = any(isinstance(leaf.example, TensorSpec) for leaf in leaves)
     return Inputs(
         args,

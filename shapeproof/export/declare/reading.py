@@ -95,8 +95,8 @@ class Reader:
         self.variables: dict[str, Variable] = {}
         self.declarations: list[Declaration] = []
         self.example: dict[str, int] = {}
-        self.expressions: list[str] = []
-        """The relations of the sizes that equal an expression."""
+        self._expressions: list[tuple[str, str]] = []
+        """The relations of the sizes that equal an expression, and how each is shown."""
         self._dims: dict[str, NamedDim] = {}
         self._groups: dict[str, str] = {}
 
@@ -136,7 +136,7 @@ class Reader:
         if isinstance(entry, NamedDim):
             return self._named(name, size, entry, signed=not leaf.is_tensor)
         if isinstance(entry, Expression):
-            self.expressions.append(f"{name} == {entry.text}")
+            self._expressions.append((f"{self._own_name(name)} == {entry.text}", f"{name} = {entry.text}"))
             return self._sized(leaf, name, size, (None, None), entry.text, Role.CLAIMED)
         if isinstance(entry, Hint):
             role = _inferred(stays=entry.stays_dynamic) if entry.bounds == (None, None) else Role.CLAIMED
@@ -158,7 +158,7 @@ class Reader:
             self._declare(Variable(root, user_name, "dim", role), lower, upper, f"{user_name} = {dim.root_text}")
         elif term is symbol(root) and self.variables[root].user_name == root:
             self.variables[root] = replace(self.variables[root], user_name=name)
-        if not signed and lower is not None and lower < 0:
+        if not signed and term is symbol(root) and lower is not None and lower < 0:
             raise UsageError(f"`{root}` has min={lower}, but a size is never negative")
         if not signed and (lower is None or term is not symbol(root)):
             self._add(f.ge(term, 0), f"{name} = {dim.text}", name)
@@ -179,12 +179,18 @@ class Reader:
     ) -> Term:
         """Declare a size, or an int, of its own."""
         floor = 0 if leaf.is_tensor and bounds[0] is None else bounds[0]
-        own = f"{name}_" if name in self._roots else name  # an int input may have the name of a dim
+        own = self._own_name(name)
         variable = Variable(own, name, "size" if leaf.is_tensor else "int", role)
         self._declare(variable, floor, bounds[1], f"{name} = {text}")
         if size is not None:
             self.example[own] = size
         return symbol(own)
+
+    def _own_name(self, name: str) -> str:
+        """Return the symbol of a size: an int input may have the name of a dim."""
+        while name in self._roots:
+            name += "_"
+        return name
 
     def _marked(self, leaf: Leaf, index: int, mark: Mark) -> Term:
         """Declare a marked dimension like the equivalent hint, with one symbol for all sizes of a shape_id."""
@@ -221,9 +227,9 @@ class Reader:
         self.declarations.append(Declaration(formula, Origin(text, self._where(name))))
 
     def relations(self, texts: Iterable[str]) -> None:
-        """Add relations over dim names or `x.shape[0]`."""
-        for text in texts:
-            self._add(_relation(text, self.variables), text, text)
+        """Add relations over dim names or `x.shape[0]`, after those of the entries."""
+        for text, shown in (*self._expressions, *((each, each) for each in texts)):
+            self._add(_relation(text, self.variables), shown, shown)
 
 
 def _relation(text: str, known: Collection[str]) -> Formula:

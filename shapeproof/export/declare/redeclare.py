@@ -8,7 +8,8 @@ overrides the marks of all inputs. The declarations state exactly the given form
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,10 +111,27 @@ def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
 
 
 def _assuming(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
-    """Return the declarations of a `ShapesSpec`: it stays, and each formula is one more assumption."""
-    texts = [format_formula(part) for formula in formulas for part in formula.conjuncts]
-    relations = (*inputs.constraints, *texts)
-    return Declarations(inputs.dynamic_shapes, relations, tuple(listed("assumptions=", relations)))
+    """Return the declarations of a `ShapesSpec`: it stays, and each formula is one more assumption.
+
+    What Python cannot compute of variables (`max(a, b)`, `and`), or names a size that is no variable, is a text.
+    """
+    parts = [part for formula in formulas for part in formula.conjuncts]
+    relations = (*inputs.constraints, *map(format_formula, parts))
+    variables = {name for name, each in inputs.domain.symbols.items() if each.kind == "dim"}
+    if all(_is_computed(text, variables) for text in relations):
+        code = listed("assumptions=", relations)
+    else:
+        code = listed("constraints=", [f'"{text}"' for text in relations])
+    return Declarations(inputs.dynamic_shapes, relations, tuple(code))
+
+
+def _is_computed(text: str, variables: Container[str]) -> bool:
+    """True if a text is Python that gives a bool of variables, of which torch refuses `and`, `not` and `max`."""
+    nodes = list(ast.walk(ast.parse(text)))
+    chained = any(isinstance(each, ast.Compare) and len(each.ops) > 1 for each in nodes)
+    refused = ast.BoolOp | ast.Call | ast.Attribute | ast.Subscript | ast.Not
+    names = {each.id for each in nodes if isinstance(each, ast.Name)}
+    return not chained and all(map(variables.__contains__, names)) and not any(isinstance(x, refused) for x in nodes)
 
 
 class _Writer:

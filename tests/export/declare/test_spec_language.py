@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
+import sympy
 import torch
 from hypothesis import given
 from torch.export import Dim
@@ -162,6 +165,35 @@ def test_no_rows_are_claimed_by_a_variable_without_bounds():
     assert report.diagnostics[0].witness == {"x.shape[0]": 0}
 
 
+@pytest.mark.parametrize("name", ["n", "n_", "m"])
+@pytest.mark.parametrize("of", [lambda v: torch.sym_max(v, 1), lambda v: v * v, lambda v: v // 2 + 1])
+def test_an_int_may_be_an_expression_of_a_variable_with_its_name(of, name):
+    """The fault: `n == max(1, n)` was read of the variable, the int was not held, and a size of 0 was lost."""
+
+    class Times(torch.nn.Module):
+        def forward(self, x, n: int):
+            return x * n
+
+    variable = ShapeVar(name, max=3)
+    expr = of(variable).node.expr
+    spec = ShapesSpec({"x": TensorSpec([variable]), "n": of(variable)})
+    values = [int(expr.xreplace({variable.sympy_sym: sympy.Integer(rows)})) for rows in range(4)]
+    run = export(Times(), (torch.ones(3), values[3]), dynamic_shapes=spec).module()
+    for rows, number in itertools.product(range(5), range(11)):
+        args = torch.ones(rows), number
+        if rows < 4 and number == values[rows]:
+            assert agree(Times(), run, args)
+        else:
+            with pytest.raises(RuntimeError):
+                run(*args)
+
+
+def test_a_derived_size_may_be_of_a_variable_that_is_negative():
+    c = IntVar("c", min=-3, max=3)
+    report = check(torch.nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=ShapesSpec({"input": TensorSpec([c + 1, 3])}))
+    assert (report.status, report.domain) == ("proved", ("input.shape[0] <= 4", "input.shape[0] >= 0"))
+
+
 def test_a_hint_for_compilers_is_kept():
     spec = ShapesSpec({"input": TensorSpec([ShapeVar("b", max=64, optimization_hint=32), 3])})
     program = export(torch.nn.ReLU(), rows(4), dynamic_shapes=spec)
@@ -186,6 +218,31 @@ def test_a_repair_is_an_assumption_and_is_proved():
     assert again.status == "proved"
     pasted = check(Rows(), rows(8, 16), dynamic_shapes=ShapesSpec(shapes, assumptions=[b != 4, b % 4 == 0]))
     assert (pasted.status, pasted.domain) == ("proved", again.domain)
+
+
+def test_a_repair_that_python_cannot_compute_of_variables_is_a_text():
+    """The fault: `max(a, b) <= 5` and `a != 7 and b != 8` in assumptions raise in torch, `x.shape[0]` in Python."""
+    a, b = ShapeVar("a", max=9), ShapeVar("b", max=9)
+    own = ["max(a, b) <= 8", "a != 7 and b != 5"]
+    spec = ShapesSpec(
+        {"x": TensorSpec([a, 3]), "y": TensorSpec([b, 3])},
+        assumptions=[torch.sym_max(a, b) <= 8, (a != 7) & (b != 5)],
+    )
+    report = check(Rows(), rows(8, 4), dynamic_shapes=spec)
+    (shown,) = [each.text for each in report.diagnostics[0].help]
+    texts = ast.literal_eval(shown.removeprefix("constraints="))
+    assert texts[:2] == own
+    assert check(Rows(), rows(8, 4), dynamic_shapes=spec, constraints=texts).status == "proved"
+
+    class Halved(torch.nn.Module):
+        def forward(self, x, y):
+            return x.narrow(0, 0, 1) + y.sum()
+
+    spec = ShapesSpec({"x": TensorSpec([a // 2]), "y": TensorSpec([a])})
+    report = check(Halved(), (torch.ones(2), torch.ones(4)), dynamic_shapes=spec)
+    (shown,) = [each.text for each in report.diagnostics[0].help]
+    texts = ast.literal_eval(shown.removeprefix("constraints="))
+    assert check(Halved(), (torch.ones(2), torch.ones(4)), dynamic_shapes=spec, constraints=texts).status == "proved"
 
 
 def test_a_variable_is_found_at_its_line():
@@ -223,7 +280,10 @@ OF_ANOTHER_KIND = {
     "a negative size": ({"x": TensorSpec([IntVar("k", min=-1), 3])}, "`k` has min=-1, but a size is never negative"),
     "outside": ({"x": TensorSpec([ShapeVar(min=9), 3])}, r"the example has x.shape\[0\] = 8, but x.shape\[0\] >= 9"),
     "odd": ({"x": TensorSpec([2 * ShapeVar("k") + 1, 3])}, r"which is not of the declared form 2\*k \+ 1"),
-    "not told": ({"x": TensorSpec([ShapeVar("k") * ShapeVar("l"), 3])}, "names `k`, but no dim has that name"),
+    "not told": (
+        {"x": TensorSpec([ShapeVar("k") * ShapeVar("l"), 3])},
+        "`k` in expressions and assumptions alone: expected",
+    ),
 }
 
 

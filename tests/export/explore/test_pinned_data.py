@@ -1,7 +1,7 @@
 """A check on data that fails at the sizes of a trace's point alone says nothing of the other sizes.
 
-The fault: where two checks pinned a number from data to one value, which was then compared with a size, the second check
-was called made by the program, because the program raised at the one size at which no data pass.
+The fault: two checks pinned a number from data to one value, which was then compared with a size. The second check was
+called made by the program, because the program raised at the one size at which no data pass.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from shapeproof.export import check
 from tests.agreement import agree
 
 
-def two_checks(x, a, low, high):
+def two_checks(a, low, high, _):
     if a < low:
         raise ValueError("too small")
     if a >= high:
         raise ValueError("too large")
 
 
-def one_check(x, a, low, high):
+def one_check(a, low, high, _):
     if a >= low and a < high:
         return
     raise ValueError("elsewhere")
 
 
-def negated(x, a, low, high):
+def negated(a, low, high, _):
     if not (a >= low and a < high):
         raise ValueError("elsewhere")
 
 
-def asserted(x, a, low, high):
+def asserted(a, low, high, _):
     assert a >= low
     assert a < high
 
 
-def only_where_large(x, a, low, high):
+def only_where_large(a, low, _, rows):
     if a >= low:
-        torch._check(a <= x.shape[0])
+        torch._check(a <= rows)
 
 
 PINS = {each.__name__: each for each in (two_checks, one_check, negated, asserted, only_where_large)}
@@ -49,7 +49,7 @@ COMPARED = {
     "check": lambda x, a: torch._check(a <= x.shape[0]),
     "narrow": lambda x, a: x.narrow(0, 0, a),
     "slice": lambda x, a: x[:a],
-    "nothing": lambda x, a: None,
+    "nothing": lambda *_: None,
 }
 
 
@@ -62,7 +62,7 @@ def test_a_pinned_number_from_data_is_checked_at_each_size(pinned, compared, low
     class Model(torch.nn.Module):
         def forward(self, x, v):
             a = v[0].item()
-            PINS[pinned](x, a, low, low + 1)
+            PINS[pinned](a, low, low + 1, x.shape[0])
             COMPARED[compared](x, a)
             return x.sum()
 

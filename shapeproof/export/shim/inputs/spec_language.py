@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +63,16 @@ def read_spec(spec: Any, bound: Mapping[str, Any], parameters: Mapping[str, insp
     whole = spec if isinstance(spec, ShapesSpec) else ShapesSpec(spec)
     tree = dict(_entries(whole._params or ParamsSpec(), bound, parameters))
     names = _Names([each for each in pytree.tree_leaves(tree) if isinstance(each, IntVar)])
-    return ReadSpec(
-        pytree.tree_map_only(torch.SymInt, names.entry, tree),
-        tuple(format_formula(parse_formula(names.text(each.node.expr))) for each in whole.assumptions),
-        dict(names.hints()),
-    )
+    read = pytree.tree_map_only(torch.SymInt, names.entry, tree)
+    assumed = [names.text(each.node.expr) for each in whole.assumptions]
+    told = {each.root for each in pytree.tree_leaves(read) if isinstance(each, NamedDim)}
+    for name in names.used:
+        if name not in told:
+            where = "in expressions and assumptions alone"
+            raise UsageError(
+                f"the spec has `{name}` {where}: expected some size or int to be `{name}`, or linear in it"
+            )
+    return ReadSpec(read, tuple(format_formula(parse_formula(each)) for each in assumed), dict(names.hints()))
 
 
 def _entries(
@@ -136,6 +141,11 @@ class _Names:
                 name, number = f"{own}_{number}", number + 1
             self._names[variable] = name
         return self._names[variable]
+
+    @property
+    def used(self) -> Iterable[str]:
+        """The names so far."""
+        return self._names.values()
 
     def text(self, expr: sympy.Basic) -> str:
         """Return an expression as Python over the names."""
