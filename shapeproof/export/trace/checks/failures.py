@@ -80,7 +80,7 @@ def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data:
         return False
     if _divides(func):
         return _divides_whole_numbers(func, args, kwargs)
-    if family_of(func) == "pointwise":
+    if family_of(func) == "pointwise" or known_of(func).reads:
         return False
     numbers = [each for each in leaves((args, kwargs)) if type(each) in PLAIN]
     if any(map(of_data, numbers)) or (numbers and kind_of(func) == "select"):

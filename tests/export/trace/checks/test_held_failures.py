@@ -17,6 +17,7 @@ from shapeproof.export.build.closing_audit import checks_of, lost
 from shapeproof.export.shim.numbers.symbols import ASSERTION, DATA_ASSERTION, UNSAID_ASSERTION
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace.checks.failures import unheld
+from tests.agreement import agree
 from tests.thoroughness import examples
 
 N = Dim("n", min=1, max=6)
@@ -300,3 +301,17 @@ def test_a_program_without_such_checks_gets_no_assertion():
     program, _ = exported(by_size(lambda x: x.sort(0).values))
     every = [node.target for each in graph_modules(program.graph_module) for node in each.graph.nodes]
     assert DATA_ASSERTION not in every
+
+
+def test_a_size_that_only_a_dead_operator_reads_may_be_dropped():
+    """The fault: the program could not be decomposed, since reading a size was said to fail."""
+
+    class Clamped(torch.nn.Module):
+        def forward(self, x, v):
+            number = v.clamp(0, x.shape[0])[0].item()
+            torch._check(number <= x.shape[0])
+            return x.sum()
+
+    args = torch.ones(4), torch.tensor([2, 7])
+    program = export(Clamped(), args, dynamic_shapes=({0: N}, {0: Dim("v", min=1, max=5)}))
+    assert agree(Clamped(), program.run_decompositions().module(), args)
