@@ -22,6 +22,7 @@ from shapeproof.export.build.accepted.shipped import of_memory
 from shapeproof.export.build.assertions import word_as
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import checks_of, lost
+from shapeproof.export.build.hints import make_loadable
 from shapeproof.export.graph import nodes
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
@@ -106,8 +107,9 @@ class ReportedProgram(torch.export.ExportedProgram):
         return form
 
     def validate(self) -> None:
-        """Like torch's, called before a save: write out slice bounds, since torch's ShapeEnv would ask about them."""
+        """Like torch's, called before a save: prepare for what torch's ShapeEnv asks of a loaded program."""
         write_clamps(self, Facts(self.contract.formulas))
+        make_loadable(self)
         super().validate()  # type: ignore[no-untyped-call]
 
     def __copy__(self) -> Self:
