@@ -95,35 +95,38 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
 
 
 def _close_over_copies(made: torch.nn.Module, memo: dict[Any, Any]) -> None:
-    """Give a copy its own function, for each that it holds and whose closure holds the modules that were copied.
+    """Give a copy its own function, for each that it holds, hooks too, and that reaches what was copied.
 
-    Lists and dictionaries in that closure are copied, as those are that a module holds.
+    Lists and dictionaries in its closure are copied, as those are that a module holds.
     """
     for part in made.modules():
         held = vars(part)
-        held.update({name: _closed(each, memo, {}) for name, each in held.items() if isinstance(each, FunctionType)})
+        for each in (held, *(value for value in held.values() if isinstance(value, dict))):
+            each.update({name: _closed(one, memo, {}) for name, one in each.items() if isinstance(one, FunctionType)})
 
 
 def _closed(value: Any, memo: dict[Any, Any], made: dict[int, Any]) -> Any:
-    """Return the copy of a module or method; a function over the copies of those in its closure; any other value.
+    """Return the copy of what was copied; a function over the copies in its closure and defaults; any other value.
 
     `made`: the result for each function, by its id: a recursive function is in its own closure.
     """
-    if isinstance(value, torch.nn.Module):
-        return memo.get(id(value), value)
+    if id(value) in memo:
+        return memo[id(value)]
     if isinstance(value, MethodType):
         owner = _closed(value.__self__, memo, made)
         return value if owner is value.__self__ else MethodType(value.__func__, owner)
     if not isinstance(value, FunctionType) or id(value) in made:
         return made.get(id(value), value)
     made[id(value)] = value
-    closure = value.__closure__ or ()
+    closure, given, named = value.__closure__ or (), value.__defaults__ or (), value.__kwdefaults__ or {}
     cells = tuple(_closed_cell(each, memo, made) for each in closure)
-    if all(map(operator.is_, cells, closure)):
+    defaults = tuple(_closed(each, memo, made) for each in given)
+    keywords = {name: _closed(each, memo, made) for name, each in named.items()}
+    if all(map(operator.is_, (*cells, *defaults, *keywords.values()), (*closure, *given, *named.values()))):
         return value
     cells = tuple(_held_apart(each, memo) for each in cells)
-    function = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
-    function.__kwdefaults__ = value.__kwdefaults__
+    function = FunctionType(value.__code__, value.__globals__, value.__name__, defaults or None, cells or None)
+    function.__kwdefaults__ = keywords or None
     function.__dict__.update(value.__dict__)
     return function
 

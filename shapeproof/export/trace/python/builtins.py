@@ -22,10 +22,11 @@ import contextlib
 import functools
 import mmap
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.replaced import bound
 from shapeproof.export.source.abstract import is_a
 from shapeproof.export.source.frames import is_users_file
+from shapeproof.export.source.instructions import codes_within, steps_of
 from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.python.plain_objects import (
@@ -72,13 +74,15 @@ def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = No
     `copied` is filled: by the id of each tensor's copy, the model's own.
 
     Raises:
-        UsageError: an array of the model lies in the memory of a parameter or buffer: a copy would part the two.
+        UsageError: an array of the model lies in the memory of a parameter or buffer, which a copy would part; or a
+            function of the copy reaches the model itself.
     """
     shared: dict[int, Any] = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
     model, memo = deep_copied(mod, shared)
     originals = memo.get(id(memo), ())  # deepcopy keeps them
     kept = [each for key, each in memo.items() if key == id(each)]  # refused a copy: a memoryview
     _refuse_parted(mod, [*originals, *kept])
+    _refuse_reached(mod, model)
     if copied is not None and len(memo) > len(shared):
         own = (each for each in originals if isinstance(each, torch.Tensor))
         copied |= {id(memo[id(each)]): each for each in own}
@@ -90,6 +94,50 @@ def _refuse_parted(model: torch.nn.Module, objects: Sequence[Any]) -> None:
     if (outside := held_outside_torch(model, objects)) is not None:
         what = f"the model holds the memory of {outside[0]} in an object of class {type(outside[1]).__name__}, too"
         raise UsageError(f"{what}, and no program sees what Python writes there: give that object a copy")
+
+
+def _refuse_reached(model: torch.nn.Module, copy: torch.nn.Module) -> None:
+    """Raise UsageError if a function of a copy, a hook say, reaches the model: no trace sees what it writes there."""
+    names = {id(part): f"the model's `{name}`" if name else "the model" for name, part in model.named_modules()}
+    pending = [(each, "code") for part in copy.modules() for each in _code_of(part)]
+    met = {id(each) for each, _ in pending}
+    while pending:
+        value, where = pending.pop()
+        where = f"`{value.__qualname__}`" if type(value) is FunctionType else where
+        for held in _in_reach(value):
+            if id(held) in names:
+                how = "past its arguments, which a copy cannot: take the module that a hook or a method is given"
+                raise UsageError(f"{where} reaches {names[id(held)]} {how}")
+            if id(held) not in met and not is_a(held, (torch.nn.Module, torch.Tensor, type, ModuleType)):
+                met.add(id(held))
+                pending.append((held, where))
+
+
+def _code_of(module: torch.nn.Module) -> Iterator[Any]:
+    """Yield what a module holds that may be code, its hooks among it, and the methods of the user's classes."""
+    for value in vars(module).values():
+        yield from elements(value) if is_a(value, dict) else (value,)
+    for kind in classes(type(module)):
+        yield from members(kind).values() if _is_of_users_class(kind) else ()
+
+
+def _in_reach(value: Any) -> Iterator[Any]:
+    """Yield what code reaches through a value: contents, closures, defaults, the globals that it names, referents."""
+    if type(value) is FunctionType:
+        yield from (*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        if is_users_file(value.__code__.co_filename):
+            named = {
+                step.value for code in codes_within(value.__code__) for step in steps_of(code) if step.does == "global"
+            }
+            yield from (value.__globals__.get(name) for name in named)
+    elif type(value) is weakref.ref:
+        yield value()
+    elif type(value) is MethodType:
+        yield from (value.__self__, value.__func__)
+    else:
+        yield from (*elements(value), *inner(value))
+        if type(value) is SimpleNamespace or _is_of_users_class(value):
+            yield from (own_names(value) or {}).values()
 
 
 _MEMORY = (np.ndarray, np.flatiter, bytearray, memoryview, array.array, mmap.mmap)
