@@ -133,7 +133,7 @@ def _in_reach(value: Any) -> Iterator[Any]:
     elif type(value) is weakref.ref:
         yield value()
     elif type(value) is MethodType:
-        yield from (value.__self__, value.__func__)
+        yield from (value.__func__, *([value.__self__] if _is_walked(value.__func__) else ()))
     else:
         yield from (*elements(value), *inner(value))
         if type(value) is SimpleNamespace or _is_of_users_class(value):
