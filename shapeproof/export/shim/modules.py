@@ -124,13 +124,11 @@ def _closed(value: Any, memo: dict[Any, Any], made: dict[int, Any]) -> Any:
     keywords = {name: _closed(each, memo, made) for name, each in named.items()}
     if all(map(operator.is_, (*cells, *defaults, *keywords.values()), (*closure, *given, *named.values()))):
         return value
-    own = [
-        CellType() if each != CellType() and each.cell_contents is value else _held_apart(each, memo) for each in cells
-    ]
-    function = FunctionType(value.__code__, value.__globals__, value.__name__, defaults or None, tuple(own) or None)
-    for each in own:
-        if each == CellType():
-            each.cell_contents = function
+    recursive = [each != CellType() and each.cell_contents is value for each in cells]
+    own = tuple(CellType() if again else _held_apart(each, memo) for each, again in zip(cells, recursive, strict=True))
+    function = FunctionType(value.__code__, value.__globals__, value.__name__, defaults or None, own or None)
+    for each in itertools.compress(own, recursive):
+        each.cell_contents = function
     function.__kwdefaults__ = keywords or None
     function.__dict__.update(value.__dict__)
     return function
