@@ -20,13 +20,14 @@ from shapeproof.export.forms.programs import Regions, VerifiedProgram
 from shapeproof.export.shim.replaced import bound
 
 _proving = ContextVar("proving", default=False)
+_torchs = torch.export.export
 
 
 @contextlib.contextmanager
 def proving() -> Iterator[None]:
     """Inside this block, the exporters of transformers call `shapeproof.export.export`, and raise what it raises.
 
-    What else calls torch.export.export keeps torch's.
+    What else calls torch.export.export keeps torch's, and so do other threads.
     """
     _register()
     with bound(_proving, value=True):
@@ -43,11 +44,13 @@ def _register() -> None:
 
 def _exported(
     mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **more: Any
-) -> VerifiedProgram | Regions:
+) -> VerifiedProgram | Regions | torch.export.ExportedProgram:
     """Export, and call the model once: the exporters note in its `forward` what a trace is given, and what it returns.
 
-    The runs of a proof are those of copies.
+    The runs of a proof are those of copies. The exporters of two threads exchange torch.export.export for both.
     """
+    if not _proving.get():
+        return _torchs(mod, args, kwargs, **more)
     program: VerifiedProgram | Regions = export(mod, args, kwargs, **more)
     mod(*copy.deepcopy(args), **copy.deepcopy(kwargs or {}))
     return program

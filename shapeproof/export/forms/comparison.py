@@ -469,11 +469,17 @@ _UNCHECKED = 2
 
 
 def _unlike(one: torch.export.ExportedProgram, other: torch.export.ExportedProgram) -> str | None:
-    """Say that two programs rely on other layouts of their inputs in memory, where both say on which."""
+    """Say in what two programs differ beside what they compute: state, and layouts of inputs that both rely on."""
+    if _state(one) != _state(other):
+        return "their state dicts have other names, or other tensors of them require gradients"
     if not (isinstance(one, ReportedProgram) and isinstance(other, ReportedProgram)):
         return None
     alike = _relied_on(one.contract.memory) == _relied_on(other.contract.memory)
     return None if alike else "they rely on other layouts of inputs in memory"
+
+
+def _state(program: torch.export.ExportedProgram) -> dict[str, bool]:
+    return {name: value.requires_grad for name, value in program.state_dict.items()}
 
 
 def _relied_on(memory: Memory) -> tuple[Any, ...]:

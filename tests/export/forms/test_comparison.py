@@ -322,3 +322,24 @@ def test_inputs_of_other_kinds_or_structure_are_refused_in_a_sentence():
         compare(of(), of_one(doubled))
     with pytest.raises(UsageError, match="takes two exported programs, not a Model"):
         compare(of(), Model())
+
+
+def test_programs_with_other_state_are_not_the_same():
+    """The fault: what may be trained, and what a state dict has, was not compared."""
+
+    class Holds(torch.nn.Module):
+        def __init__(self, *, trained=True, persistent=True):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(4), requires_grad=trained)
+            self.register_buffer("shift", torch.ones(4), persistent=persistent)
+
+        def forward(self, x):
+            return x * self.weight + self.shift
+
+    def exported(**how):
+        return export(Holds(**how), (torch.ones(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+
+    assert compare(exported(), exported()).status == "same"
+    for other in ({"trained": False}, {"persistent": False}):
+        assert "state dicts" in compare(exported(), exported(**other)).difference
+        assert compare(exported(), exported(**other)).status == "undecided"
