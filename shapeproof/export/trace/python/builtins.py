@@ -114,11 +114,17 @@ def _refuse_reached(model: torch.nn.Module, copy: torch.nn.Module) -> None:
 
 
 def _code_of(module: torch.nn.Module) -> Iterator[Any]:
-    """Yield what a module holds that may be code, its hooks among it, and the methods of the user's classes."""
+    """Yield what a module holds that may be code, hooks too, and the methods that `forward` names, directly or not."""
     for value in vars(module).values():
         yield from elements(value) if is_a(value, dict) else (value,)
-    for kind in classes(type(module)):
-        yield from members(kind).values() if _is_of_users_class(kind) else ()
+    users = (kind for kind in reversed(classes(type(module))) if _is_of_users_class(kind))
+    methods = {name: value for kind in users for name, value in members(kind).items()}
+    pending = ["forward"]
+    while pending:
+        method = methods.pop(pending.pop(), None)
+        yield method
+        for function in (method, *inner(method)):
+            pending += global_names(function.__code__) if type(function) is FunctionType else ()
 
 
 def _in_reach(value: Any) -> Iterator[Any]:

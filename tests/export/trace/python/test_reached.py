@@ -116,6 +116,37 @@ def test_what_no_copy_can_follow_is_refused(set_up):
         checked(set_up)
 
 
+def by_a_method_that_forward_calls(model):
+    model.part = Noting()
+    globals()["MODEL"] = model
+
+
+class Noting(torch.nn.Module):
+    """Its method names a global, which may be the model."""
+
+    def forward(self, x):
+        self.note(x)
+        return x
+
+    def note(self, x):
+        raising(MODEL, x)
+
+
+class Quiet(Noting):
+    """Never calls that method."""
+
+    def forward(self, x):
+        return x + 0
+
+
+def test_a_method_counts_where_forward_names_it():
+    with pytest.raises(UsageError, match=r"`Noting\.note` reaches the model"):
+        checked(by_a_method_that_forward_calls)
+    model, report = checked(lambda model: globals().update(MODEL=model) or setattr(model, "part", Quiet()))
+    assert report.status == "proved"
+    assert not model.flag
+
+
 def test_features_that_a_hook_keeps_in_the_model_are_the_copys():
     class Features(torch.nn.Module):
         def __init__(self):
