@@ -25,6 +25,7 @@ from shapeproof.export.shim.callers import OURS, TORCH, is_asserting, outwards
 from shapeproof.export.source.abstract import running, ways
 from shapeproof.export.source.instructions import Step, instructions
 from shapeproof.export.source.names import names_in, number_in
+from shapeproof.wording import line_text
 
 if TYPE_CHECKING:
     from shapeproof.export.source.names import Number
@@ -57,6 +58,12 @@ def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Pl
     user, framework = _frames(outwards())
     names = names_in(user, read) if user is not None and read is not None else {}
     return Place(location(user) if user else None, operator, framework, names)
+
+
+def at_users_line() -> str:
+    """Return the user's line that runs now, as it ends what is said of it; empty if there is none."""
+    user = place(None).user
+    return f", at {line_text(user)}: {user.text}" if user else ""
 
 
 def run_again() -> str | None:

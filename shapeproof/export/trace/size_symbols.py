@@ -17,6 +17,7 @@ import sympy
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.reals import Real
@@ -76,6 +77,9 @@ class SizeSymbols(ExactShapeEnv):
 
         Equal sizes stay two symbols for torch, with one term here: else an assertion of their equality would fold away.
         """
+        if isinstance(val, torch.SymInt):
+            where = frames.at_users_line()
+            raise UsageError(f"torch cannot trace nested tensors{where}: use padded tensors and lengths")
         term = self._declared(source)
         if term is None or term.is_constant:
             return sympy.Integer(val)

@@ -28,9 +28,8 @@ from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.callers import read_beside_torch, read_by_the_model
 from shapeproof.export.shim.numbers.symbols import PLAIN, data_symbols
 from shapeproof.export.shim.trees import map_all
-from shapeproof.export.source.frames import place
+from shapeproof.export.source.frames import at_users_line
 from shapeproof.export.trace.shape_env import ProofShapeEnv
-from shapeproof.wording import line_text
 
 _HIDDEN = {
     "_nnz": "how many elements a sparse tensor holds (read `values().shape[0]`)",
@@ -133,22 +132,17 @@ def refuse_hidden(func: Any) -> None:
     storage = "the storage of a tensor" if name in _STORAGES and read_beside_torch() else None
     hidden = _HIDDEN[name] if name in _HIDDEN and read_by_the_model() else storage
     if hidden is not None:
-        raise UsageError(f"the model reads {hidden}{_where()}: a program would keep what the trace found")
+        raise UsageError(f"the model reads {hidden}{at_users_line()}: a program would keep what the trace found")
     if name in _FACTORIES:
-        raise UsageError(f"torch cannot trace `{name}`{_where()}: make the tensor outside the model, or use COO")
+        raise UsageError(f"torch cannot trace `{name}`{at_users_line()}: make the tensor outside the model, or use COO")
     if name.startswith(("nested", "_nested")):
-        raise UsageError(f"torch cannot trace nested tensors{_where()}: use padded tensors and lengths")
+        raise UsageError(f"torch cannot trace nested tensors{at_users_line()}: use padded tensors and lengths")
 
 
 def _name(func: Any) -> str:
     """Return the name of a function of torch; for the getter of a property, its name behind a dot: `.grad`."""
     name = getattr(func, "__name__", "")
     return f".{getattr(getattr(func, '__self__', None), '__name__', name)}" if name == "__get__" else name
-
-
-def _where() -> str:
-    user = place(None).user
-    return f", at {line_text(user)}: {user.text}" if user else ""
 
 
 def drops_nothing(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
