@@ -122,7 +122,7 @@ def _repaired(
         part = conjunction(*simplified([each], here))
         if part is TRUE:
             continue
-        own = _own_repair(part)
+        own = _own_repair(part, here)
         found = [each for each in own or repairs(part, here, point) if sayable(each.formula)]
         if not found:
             return None
@@ -132,8 +132,8 @@ def _repaired(
     return chosen
 
 
-def _own_repair(required: Formula) -> list[Repair]:
-    """Return a requirement as its own repair, if it is a bound or the value of a symbol, or that two are equal."""
+def _own_repair(required: Formula, facts: Facts) -> list[Repair]:
+    """Return a requirement as its own repair, if it is a bound, a value, or that two symbols without one are equal."""
     if not isinstance(required, Compare) or required.op == "!=" or not required.total:
         return []
     varying = [(monomial, count) for monomial, count in required.term.monomials if monomial]
@@ -142,7 +142,8 @@ def _own_repair(required: Formula) -> list[Repair]:
     if len(varying) == 1:
         return [Repair("fixed" if required.op == "==" else "bounds", required)]
     are_equal = required.op == "==" and len(required.term.monomials) == 2 and sum(n for _, n in varying) == 0
-    return [Repair("line", required)] if are_equal else []
+    are_open = all(facts.range_of(name).single is None for name in required.symbols)
+    return [Repair("line", required)] if are_equal and are_open else []
 
 
 def _is_symbol(monomial: Monomial) -> bool:
