@@ -18,6 +18,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point
 from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.domain import Role
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.forms import forms_of
@@ -95,6 +96,8 @@ class Explorer:
         Example: a mask is as long as what was cached and what is new. None if that is not served, or serves no sizes
         that are left out now: what is asked of other sizes than the sum (`a == b`) would be asked again.
         """
+        if not self._inputs.domain.of_role(Role.INFERRED):
+            return None
         kept = narrowed(domain, best.narrowings)
         about = [each.requirement.symbols for each in best.narrowings]
         about += [each.requirement.symbols for each in best.findings]
