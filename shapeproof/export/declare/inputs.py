@@ -170,7 +170,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     home = own.pop() if len(own) == 1 else None
     examples = [Leaf(source, name, with_plain_sizes(value), device=home) for source, name, value in named]
     if others:
-        from shapeproof.export.declare import anchors
+        from shapeproof.export.declare import anchors  # seldom are there further inputs
 
         anchors.check_alike(mod, examples, others)
     shapes = binding.read_shapes(mod, args, kwargs, dynamic_shapes)

@@ -130,7 +130,7 @@ def _code_of(module: torch.nn.Module) -> Iterator[Any]:
 def _in_reach(value: Any) -> Iterator[Any]:
     """Yield what code reaches through a value: contents, closures, defaults, the globals that it names, referents."""
     if type(value) is FunctionType:
-        yield from (*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        yield from _carried(value)
         if is_users_file(value.__code__.co_filename):
             named = {
                 step.value for code in codes_within(value.__code__) for step in steps_of(code) if step.does == "global"
@@ -452,8 +452,13 @@ def _is_of_users_class(value: Any) -> bool:
     return name == "__main__" or _is_users(name)
 
 
+def _carried(function: FunctionType) -> tuple[Any, ...]:
+    """Return what a function carries: its closure and its defaults."""
+    return function.__closure__ or (), function.__defaults__ or (), function.__kwdefaults__ or {}
+
+
 def _held(value: Any) -> Iterator[Any]:
     """Yield the known contents of a value."""
     if type(value) is FunctionType:
-        yield from (value.__closure__ or (), value.__defaults__ or (), value.__kwdefaults__ or {})
+        yield from _carried(value)
     yield from (*elements(value), *inner(value), *(own_names(value) or {}).values())
