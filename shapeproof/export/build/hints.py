@@ -11,13 +11,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
-import sympy
 import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
-from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.limits import RUNS
 from shapeproof.export.shim.numbers import symbols
@@ -47,17 +45,12 @@ def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -
 def make_loadable(program: torch.export.ExportedProgram) -> None:
     """Have a file keep the sizes that are 0 or 1: torch.export.load makes a constant of one whose hint is 0 or 1.
 
-    From here on their hint is 2, and their range has no upper bound: what the program accepts, its own assertions say.
+    From here on no number has a hint that depends on such a size.
     """
     env, ranges = env_of(program), program.range_constraints
-    if env is None:
-        return
-    small = [free for free in ranges if free in env.backed_var_to_val and ranges[free].upper == 1]
-    for free in small:
-        env.backed_var_to_val[free] = sympy.Integer(2)
-        ranges[free] |= symbols.value_range(Interval(2, None))
+    small = [] if env is None else [free for free in ranges if ranges[free].lower < ranges[free].upper == 1]
     for number in _numbers(program) if small else ():
-        env.note_example(number)
+        symbols.forget_hint(number, small)
 
 
 def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> dict[str, int]:

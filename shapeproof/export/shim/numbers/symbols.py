@@ -152,6 +152,13 @@ def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[A
     return set(free_unbacked_symbols(number))
 
 
+def forget_hint(number: object, free: Iterable[sympy.Symbol]) -> None:
+    """Take the hint from a symbolic number that one of the symbols is free in."""
+    if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+        node = number.node
+        node._hint = None if node.expr.free_symbols & set(free) else node._hint
+
+
 def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
     """Yield the values in the metadata of a program's nodes, those of nested graph modules included."""
     every = (node for module in graph_modules(program.graph_module) for node in module.graph.nodes)
