@@ -1,6 +1,7 @@
 """A size that is 0 or 1 and nothing else stays a size in a file: torch.export.load makes constants of such sizes.
 
-The fault: a program of such a size, or a region of one, refused a size of 1 once it was loaded; or torch could not take the loaded program apart.
+The faults: a program of such a size, or a region of one, refused a size of 1 once it was loaded; later, torch could not
+take the loaded program apart.
 """
 
 from __future__ import annotations
