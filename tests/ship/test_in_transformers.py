@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torch.utils._pytree as pytree
@@ -77,3 +79,28 @@ def test_a_claim_is_refuted_there_too_and_outside_of_the_block_torch_exports():
     with proving():
         program = torch.export.export(torch.nn.Linear(4, 2), (torch.randn(3, 4),))
     assert not hasattr(program, "report")
+
+
+@pytest.mark.thorough
+def test_a_decode_step_with_a_cache_is_proved():
+    """The fault: the exporter's own attention is given `is_causal` as a condition on sizes, and raised TypeError."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2}
+    model = LlamaForCausalLM(
+        LlamaConfig(vocab_size=50, num_hidden_layers=1, max_position_embeddings=64, **sizes)
+    ).eval()
+
+    def step(past, batch=3):
+        cache = model(torch.randint(0, 50, (batch, past)), use_cache=True).past_key_values
+        mask = torch.ones(batch, past + 1, dtype=torch.long)
+        return {"input_ids": torch.randint(0, 50, (batch, 1)), "attention_mask": mask, "past_key_values": cache}
+
+    with torch.no_grad(), proving():
+        program = exported("Dynamo", model, step(10))
+    assert program.program.report.status == "proved"
+    with torch.no_grad():
+        for past, batch in [(4, 2), (20, 5)]:
+            given = step(past, batch)
+            want = model(**copy.deepcopy(given)).logits
+            torch.testing.assert_close(program(**given)["logits"], want)

@@ -47,7 +47,8 @@ class Attempts:
         """The trace at the example, if another one became the main program; it may serve as that of a cell."""
         self._how: dict[str, bool] = {}
         """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
-        one that may show a rounding, with torch's functions whole."""
+        one that may show a rounding, with torch's functions whole; after one in which a function of torch refuses
+        `n > 1` for a bool, with each comparison decided at once."""
         self._trace = trace
         self._progress = progress
         self._declared = inputs.facts().aside()
@@ -58,6 +59,13 @@ class Attempts:
             message = "the solver found no sizes that satisfy all declarations, and no proof that there are none"
             raise UsageError(f"{message}: give an example")
         traced = self.once(known, point, oblivious)
+        if (
+            isinstance(traced.error, TypeError)
+            and torch.SymBool.__name__ in str(traced.error)
+            and "at_once" not in self._how
+        ):
+            self._how["at_once"] = True
+            traced = self.once(known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
             again = self.once(known, point, Where(self.domain.about_data))
             traced = again if again.program is not None else traced

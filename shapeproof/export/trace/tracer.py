@@ -48,7 +48,7 @@ from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves, spec_is_read
 from shapeproof.export.shim.modules import writes_unnoted
-from shapeproof.export.shim.numbers.protocols import Answers, answered
+from shapeproof.export.shim.numbers.protocols import Answers, answered, compared_at_once
 from shapeproof.export.shim.numbers.symbols import value_range
 from shapeproof.export.shim.process.as_eager import CONTIGUOUS, attention_as_in_eager, contiguous_by_its_operator
 from shapeproof.export.shim.process.each_call import (
@@ -142,24 +142,29 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     on_data: bool = False,
     in_place: bool = True,
     whole: bool = False,
+    at_once: bool = False,
     **signatures: Any,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
 
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
-    `whole`: keep torch's functions that ours equal up to rounding. `signatures`: as torch.export.export.
+    `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison of sizes where it
+    is made. `signatures`: as torch.export.export.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
     copied: dict[int, torch.Tensor] = {}
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
-    model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
-    model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
+    _at_the_end(model, env)
     watched = Watched(model)
     watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
-    with _nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)):
+    with (
+        _nothing_swallowed(mod, inputs, trial),
+        _traced(env, model, at_once=at_once),
+        torch_tracing(TracingContext(mode)),
+    ):
         with while_the_model_runs(watch):
             program = _export(model, args, kwargs, dynamic_shapes=_hints(mod, inputs), **signatures)
         with watch, mode, enable_python_dispatcher():
@@ -185,6 +190,12 @@ def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int,
     """
     for name, value in program.constants.items():
         program.constants[name] = copied.get(id(value), value)
+
+
+def _at_the_end(model: torch.nn.Module, env: ProofShapeEnv) -> None:
+    """Have checks written after the model's last operator, and its results' gradients noted."""
+    model.register_forward_hook(lambda *_: env.write_checks())
+    model.register_forward_hook(lambda _, __, result: _note_backward(env.trial, result))
 
 
 def _note_backward(trial: Trial, result: Any) -> None:
@@ -234,7 +245,7 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 
 
 @contextlib.contextmanager
-def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
+def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool) -> Iterator[None]:
     """Set up the process for a trace, and restore it afterwards."""
     refusals, asks = Refusals(), (hash_looked_up, number_in_text, number_used, attribute, unlike)
     with (
@@ -250,6 +261,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         kept_symbolic(model) as names,
         writes_unnoted(model),
         answered(env, Answers(*(refusals.keeping(ask) for ask in asks))),
+        compared_at_once() if at_once else contextlib.nullcontext(),
         code_deferred(),
         failures_kept(),
     ):

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.fx.experimental import sym_node
 
+from shapeproof.export.shim.callers import OURS, TORCH
 from shapeproof.export.shim.numbers.sym_nodes import is_whole
 from shapeproof.export.shim.numbers.symbols import PLAIN
 from shapeproof.export.shim.replaced import replaced
@@ -80,6 +81,27 @@ def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
             after.enter_context(replaced(cls, **members | others))
         after.enter_context(replaced(sym_node, to_node=_operand(sym_node.to_node)))
         yield
+
+
+@contextlib.contextmanager
+def compared_at_once() -> Iterator[None]:
+    """Inside this block, what a model's code compares is decided at once: `n > 1` is a bool for each function it calls.
+
+    Inside `answered`.
+    """
+    with contextlib.ExitStack() as after:
+        for cls in (torch.SymInt, torch.SymFloat):
+            after.enter_context(replaced(cls, **{name: _at_once(getattr(cls, name)) for name in _COMPARISONS}))
+        yield
+
+
+def _at_once(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def member(self: Any, other: Any) -> Any:
+        found = torchs(self, other)
+        asked = isinstance(found, torch.SymBool) and not sys._getframe(1).f_code.co_filename.startswith((TORCH, OURS))
+        return bool(found) if asked else found
+
+    return member
 
 
 def _operand(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
