@@ -173,11 +173,9 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     proxy_tensor._FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT.clear()  # torch keeps the last graph, for a check of its own
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
-    code_generated(program.graph_module)
     _refuse_computed(program, mode)
     _share_constants(program, copied)
-    make_serializable(program)
-    name_squeezed(program)
+    _complete(program)
     trial.shows_rounding = jumps(program.graph, env.rounded)
     env.rounded.clear()
     return program
@@ -190,6 +188,13 @@ def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int,
     """
     for name, value in program.constants.items():
         program.constants[name] = copied.get(id(value), value)
+
+
+def _complete(program: torch.export.ExportedProgram) -> None:
+    """Complete a program: its code, operators that a file can hold, and the dims that it squeezes by name."""
+    code_generated(program.graph_module)
+    make_serializable(program)
+    name_squeezed(program)
 
 
 def _at_the_end(model: torch.nn.Module, env: ProofShapeEnv) -> None:
