@@ -151,9 +151,9 @@ def _rejected(task: _Task) -> tuple[dict[str, int], Exception] | None:
 
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
     """Return the report with the solver's questions and cost; the program carries the report."""
-    explorer = Explorer(task.eager, trace, task.progress, splitting=splitting)
+    make = functools.partial(Explorer, task.eager, trace, task.progress, splitting=splitting)
     with one_ledger() as ledger, only_new_garbage(), noting() as asked:
-        report = _verified(task, explorer, splitting=splitting)
+        report = _rolled(task, make(), splitting=splitting) or _verified(task, make(rolling=False), splitting=splitting)
     about = (f"model: {type(task.mod).__qualname__}",)
     answers = Subject(ledger.entries, task.inputs.user_names, task.inputs.budget, about)
     notes = (*report.notes, *task.eager.notes(), *unread_notes(), *itertools.starmap(asked_note, asked.items()))
@@ -161,6 +161,25 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
     if report.program is not None:
         report.program.carry(report)
     return report
+
+
+def _rolled(task: _Task, explorer: Explorer, *, splitting: bool) -> Report | None:
+    """Return the report; None if it rests on a loop recorded by one step, and leaves open what the program does."""
+    try:
+        report = _verified(task, explorer, splitting=splitting)
+    except Exception:
+        if explorer.rolled:
+            return None
+        raise
+    unlike = report.status == "undecided" or any(each.id in _UNLIKE for each in report.diagnostics)
+    if explorer.rolled and unlike:
+        return None
+    return replace(report, notes=(*report.notes, *(ROLLED.format(*place) for place in sorted(explorer.rolled))))
+
+
+_UNLIKE = {"replay", "undecided"}
+"""The diagnostics of a program that is not known to do what eager does, where no size tells why."""
+ROLLED = "a loop over a size in {2} ({0}:{1}) is one operator, `scan`: its steps are one body, for any number of them"
 
 
 def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:

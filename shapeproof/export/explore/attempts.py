@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -32,7 +33,12 @@ class Attempts:
     """Makes the traces of one exploration: `trace` makes one at a trial's point, `progress` is told of each step."""
 
     def __init__(
-        self, inputs: Inputs, trace: Callable[..., torch.export.ExportedProgram], progress: Callable[[str], None]
+        self,
+        inputs: Inputs,
+        trace: Callable[..., torch.export.ExportedProgram],
+        progress: Callable[[str], None],
+        *,
+        rolling: bool = True,
     ) -> None:
         self.inputs = inputs
         self.sizes = Sizes(inputs)
@@ -45,10 +51,11 @@ class Attempts:
         """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
         self.spare: Traced | None = None
         """The trace at the example, if another one became the main program; it may serve as that of a cell."""
-        self._how: dict[str, bool] = {}
+        self._how: dict[str, Any] = {} if rolling else {"loops": ()}
         """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
         one that may show a rounding, with torch's functions whole; after one in which a function of torch refuses
-        `n > 1` for a bool, with each comparison decided at once."""
+        `n > 1` for a bool, with each comparison decided at once; `rolling`: after one with a loop over a size, with
+        one step recorded for all."""
         self._trace = trace
         self._progress = progress
         self._declared = inputs.facts().aside()
@@ -66,6 +73,8 @@ class Attempts:
         ):
             self._how["at_once"] = True
             traced = self.once(known, point, oblivious)
+        if traced.trial.loops and "loops" not in self._how:
+            traced = self._with_loops(traced, known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
             again = self.once(known, point, Where(self.domain.about_data))
             traced = again if again.program is not None else traced
@@ -75,6 +84,20 @@ class Attempts:
         if traced.trial.shows_rounding:
             self._how["whole"] = True
             traced = self.once(known, point, oblivious)
+        return traced
+
+    @property
+    def rolled(self) -> frozenset[Any]:
+        """The functions of which a loop is recorded by one step: file, line and name."""
+        return frozenset(self._how.get("loops", ()))
+
+    def _with_loops(self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula]) -> Traced:
+        """Trace again, with the loops recorded by one step; if that cannot be, return the trace with each step."""
+        self._how["loops"] = frozenset(traced.trial.loops)
+        again = self.once(known, point, oblivious)
+        if again.program is not None and not again.trial.loops:
+            return again
+        self._how["loops"] = frozenset()
         return traced
 
     def in_part(self, cell: Facts, point: Point | None) -> Traced:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -51,7 +52,8 @@ from shapeproof.solver.prove import implied
 class Explorer:
     """Traces a model wherever the domain requires it; `trace` and `progress` are those of `Attempts`.
 
-    `splitting`: leave what one program does not serve to another program, instead of narrowing the domain.
+    `splitting`: leave what one program does not serve to another program, instead of narrowing the domain. `rolling`:
+    a loop over a size is recorded by one step.
     """
 
     def __init__(
@@ -61,13 +63,19 @@ class Explorer:
         progress: Callable[[str], None],
         *,
         splitting: bool = False,
+        rolling: bool = True,
     ) -> None:
         self._eager = eager
         self._inputs = inputs = eager.inputs
         self._splitting = splitting
-        self._attempts = attempts = Attempts(inputs, trace, progress)
+        self._attempts = attempts = Attempts(inputs, trace, progress, rolling=rolling)
         self.ladder = Ladder(eager, attempts, splitting=splitting)
         self._main = MainProgram(attempts, self.ladder, None if splitting else Scout(eager, attempts))
+
+    @property
+    def rolled(self) -> frozenset[Any]:
+        """The functions of which a loop is recorded by one step: file, line and name."""
+        return self._attempts.rolled
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.

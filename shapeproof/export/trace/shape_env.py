@@ -69,6 +69,8 @@ class ProofShapeEnv(SizeSymbols):
     mode: Callable[[], Any]  # a weak reference, set by `recording_mode`, which makes the mode
     operators: Operators  # set by `recording_mode`, too
     left = Left()
+    row: Callable[[torch.Tensor, Any], torch.Tensor | None] | None = None
+    """While the body of a loop is recorded: the row of a tensor at an index, None for an index without the step."""
 
     def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
         super().__init__(trial, sizes)

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import itertools
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     in_place: bool = True,
     whole: bool = False,
     at_once: bool = False,
+    loops: Container[Any] = (),
     **signatures: Any,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
@@ -150,7 +151,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
     `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison of sizes where it
-    is made. `signatures`: as torch.export.export.
+    is made. `loops`: functions whose loops are recorded by one step. `signatures`: as torch.export.export.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
@@ -162,7 +163,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
     with (
         _nothing_swallowed(mod, inputs, trial),
-        _traced(env, model, at_once=at_once),
+        _traced(env, model, at_once=at_once, loops=loops),
         torch_tracing(TracingContext(mode)),
     ):
         with while_the_model_runs(watch):
@@ -250,7 +251,7 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 
 
 @contextlib.contextmanager
-def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool) -> Iterator[None]:
+def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool, loops: Container[Any]) -> Iterator[None]:
     """Set up the process for a trace, and restore it afterwards."""
     refusals, asks = Refusals(), (hash_looked_up, number_in_text, number_used, attribute, unlike)
     with (
@@ -263,7 +264,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool) -> Ite
         spec_is_read(model),
         attention_as_in_eager(),
         contiguous_by_its_operator(),
-        kept_symbolic(model) as names,
+        kept_symbolic(model, loops) as names,
         writes_unnoted(model),
         answered(env, Answers(*(refusals.keeping(ask) for ask in asks))),
         compared_at_once() if at_once else contextlib.nullcontext(),
@@ -347,6 +348,9 @@ class _Watch(TorchFunctionMode):
             self._env.trial.layouts.doubtful |= GRAD_FN in read  # an operator that was not run has another grad_fn
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
+            row = self._env.row and self._env.row(*args[:2])
+            if row is not None:
+                return row
         if func is CONTIGUOUS:
             func = torch.ops.aten.contiguous.default
         elif takes_symbols(func, args, kwargs):

@@ -115,6 +115,8 @@ class Trial:
         """True if an operator may show where the program equals eager only up to rounding."""
         self.kept: set[str] = set()
         """The functions of torch that are kept although they take no symbolic size."""
+        self.loops: set[Hashable] = set()
+        """The functions with a loop over a symbolic size, which was run step by step."""
         self.raising: Raisings = dict(raising or {})
         self.memo: dict[Hashable, Any] = {}
         """What was found in this region about calls of operators: their results, and which decisions are harmless."""

@@ -23,7 +23,7 @@ import functools
 import mmap
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -41,7 +41,16 @@ from shapeproof.export.source.abstract import is_a
 from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.instructions import codes_within, steps_of
 from shapeproof.export.source.raised import watched
-from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
+from shapeproof.export.trace.python.plain_numbers import (
+    CALLED,
+    FUNCTIONS,
+    MEMBERS,
+    NAMES,
+    WITHIN,
+    CodePlace,
+    forgetting,
+    place_of,
+)
 from shapeproof.export.trace.python.plain_objects import (
     CONTAINERS,
     FOREIGN,
@@ -176,10 +185,11 @@ def _memory_reached(model: torch.nn.Module) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
+def kept_symbolic(model: torch.nn.Module, loops: Container[CodePlace] = ()) -> Iterator[frozenset[str]]:
     """Inside this block, a model keeps sizes symbolic where its code asks for plain numbers.
 
-    The model is a copy made for one trace. The value is the set of names that its code uses.
+    The model is a copy made for one trace. The value is the set of names that its code uses. `loops`: the functions
+    whose loops are recorded as one step for all (loops.py).
 
     >>> class Half(torch.nn.Module):
     ...     def forward(self, x):
@@ -203,7 +213,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         replaced = list(rewriting.members())
         rewriting.hold_classes()
         found = _functions.get()
-        codes = rewriting.codes(users_functions(model) if found is None else found)
+        codes = rewriting.codes(users_functions(model) if found is None else found, loops)
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in replaced:
             after.callback(type.__setattr__, cls, name, members(cls)[name])
@@ -290,20 +300,30 @@ class _Rewriting:
         mine = (code for code in codes if is_users_file(code.co_filename) or code.co_filename.startswith("<"))
         return any(catches(code, otherwise=noting) for code in mine)
 
-    def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
+    def codes(self, functions: Sequence[FunctionType], loops: Container[CodePlace]) -> dict[FunctionType, CodeType]:
         """Return the rewritten code of each function, found here or given, whose code changes."""
         others: Mapping[str, Any] = NAMES if has_bodies(self.names) else {**CALLED, EXCEPT: None}
         found = {}
         for function in self._seen | dict.fromkeys(functions):
             scope, code = function.__globals__, function.__code__
+            if place_of(code) in loops:
+                code = self._with_loops(function)
             mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in scope}
             made = rewritten(code, code.co_filename, frozenset(mine.items()))
-            if made is not code:
+            if made is not function.__code__:
                 found[function] = made
                 for name, other in mine.items():
                     if isinstance(other, str):
                         self._exchange(scope, other, CALLED[name])
         return found
+
+    def _with_loops(self, function: FunctionType) -> CodeType:
+        from shapeproof.export.trace.python import loops, rolled
+
+        called = {loops.ROLL: rolled.roll, loops.JOIN: rolled.join, loops.FILL: rolled.Filled}
+        for name, value in {loops.CAN_ROLL: rolled.can_roll, **called}.items():
+            self._exchange(function.__globals__, name, value)
+        return loops.rolled(function) or function.__code__
 
     def member(self, value: Any) -> Any:
         """Return the replacement of a value in an object or a class; None if the value stays."""

@@ -18,7 +18,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -324,6 +324,15 @@ WITHIN: Mapping[str, tuple[str, ...]] = {"torch": ("nn", "compiler", "_dynamo", 
 """Submodules on the way to these functions."""
 
 
+CodePlace = tuple[str, int, str]
+"""The file, the first line and the name of a function."""
+
+
+def place_of(code: CodeType) -> CodePlace:
+    """Return where a function is written; its code may be rewritten."""
+    return code.co_filename, code.co_firstlineno, code.co_name
+
+
 class Range(Sequence[Any]):
     """The numbers `start`, `start + step`, and so on, before `stop`."""
 
@@ -347,6 +356,8 @@ class Range(Sequence[Any]):
         return bool(self.length > 0)
 
     def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.length, torch.SymInt):
+            self.length.node.shape_env.trial.loops.add(place_of(sys._getframe(1).f_code))  # noqa: SLF001 - it is the loop's
         return (self._at(number) for number in range(len(self)))
 
     def __reversed__(self) -> Iterator[Any]:

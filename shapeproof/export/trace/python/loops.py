@@ -1,0 +1,353 @@
+"""Writes the loops of a function over again: the body of each is a function of the step and of what it carries.
+
+    for i in range(x.shape[1]):                 if can_roll(steps := range(x.shape[1])):
+        h = cell(x[:, i], h)                        def step(i, h):
+        outs.append(h)                ->                h = cell(x[:, i], h)
+    return torch.stack(outs, 1)                         return (h,), (h,)
+                                                    (h,), (outs,) = roll(steps, step, (h,), (outs,))
+                                                else:
+                                                    for i in steps: ...  # as it was
+                                                return join(torch.stack, outs, 1)
+
+Law: `step` does all that the loop does at a step. So a loop is written over only if its statements let that be seen:
+they assign local names, append to lists that are then stacked or concatenated, write one row of a tensor that they do
+not read (`y[:, i] = h`), and do nothing else; the step is an index, and nothing but an index.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType, FunctionType
+
+CAN_ROLL, ROLL, JOIN, FILL = "can roll a loop", "roll a loop", "join the rows of a loop", "fill the rows of a tensor"
+"""The global names of the functions that rewritten code calls. No source can name them."""
+_STEP, _STEPS = "step of a loop", "steps of a loop"
+_ROW = "row of "
+_UNREAD = "unread"
+_JOINING = frozenset({"stack", "cat", "concat"})
+_STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.Pass)
+_CHANGING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
+
+
+def rolled(function: FunctionType) -> CodeType | None:
+    """Return a function's code with its loops written over; None if there is none that can be."""
+    made = _rolled(function.__code__)
+    return made if made is not None and made.co_freevars == function.__code__.co_freevars else None
+
+
+@functools.lru_cache(maxsize=2**10)
+def _rolled(code: CodeType) -> CodeType | None:
+    try:
+        lines, first = inspect.getsourcelines(code)
+        tree = ast.parse("if True:\n" + "".join(lines) if lines[0][0].isspace() else "".join(lines))
+    except (OSError, SyntaxError, IndexError):
+        return None
+    ast.increment_lineno(tree, first - (2 if lines[0][0].isspace() else 1))
+    found = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
+    if found is None or found.name != code.co_name or not _Writer(found).write():
+        return None
+    found.decorator_list, found.returns = [], None
+    outer = ast.copy_location(ast.FunctionDef("outer", _taking(code.co_freevars), [found], []), found)
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    return _within(compile(module, code.co_filename, "exec"), "outer", code.co_name)
+
+
+def _within(code: CodeType, *names: str) -> CodeType:
+    """Return the code of a function in a function in code."""
+    for name in names:
+        code = next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
+    return code
+
+
+def _taking(names: Sequence[str]) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+class _Writer:
+    """Writes the loops of one function over."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self._function = function
+        self._joined: set[str] = set()
+        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+        self._loads = [node for node in names if isinstance(node.ctx, ast.Load)]
+        self._stores = [node for node in names if not isinstance(node.ctx, ast.Load)]
+        given = function.args
+        self._given = {arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+
+    def write(self) -> bool:
+        """Write the function over in place; return true if any loop was."""
+        if any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(self._function)):
+            return False
+        if any(node.id in _SCOPES for node in self._loads):
+            return False
+        self._block(self._function, ())
+        _Joins(self._joined).visit(self._function)
+        return self._written
+
+    _written = False
+
+    def _block(self, parent: ast.AST, around: tuple[ast.AST, ...]) -> None:
+        """Write over the loops in the blocks of a statement, the outermost that can be."""
+        for name in ("body", "orelse", "finalbody", "handlers"):
+            block: list[ast.stmt] = getattr(parent, name, None) or []
+            for at, statement in enumerate(block):
+                made = self._loop(statement, block[:at], around) if isinstance(statement, ast.For) else None
+                if made is None and not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                    looping = isinstance(statement, ast.For | ast.While)
+                    self._block(statement, (*around, statement) if looping else around)
+                elif made is not None:
+                    block[at : at + 1] = made
+                    self._written = True
+                    return self._block(parent, around)
+        return None
+
+    def _loop(self, loop: ast.For, before: Sequence[ast.stmt], around: tuple[ast.AST, ...]) -> list[ast.stmt] | None:
+        """Return the statements that replace a loop; None if it must stay."""
+        if not _is_over_a_range(loop) or loop.orelse:
+            return None
+        step = loop.target.id  # type: ignore[attr-defined]
+        sinks = self._sinks(loop, before, step)
+        statements = [each for each in loop.body if (_sunk(each, step) or ("",))[0] not in sinks]
+        body = [_as_row(each, step, sinks) for each in copy.deepcopy(loop.body)]
+        if not all(map(_only_assigns, statements)) or not _only_indexes(body, step):
+            return None
+        stores = (node for node in self._stores if _lies_in(node, loop.body))
+        assigned = dict.fromkeys(node.id for node in stores)
+        carried = [name for name in assigned if self._is_carried(name, loop, around)]
+        read_later = {
+            node.id for node in self._loads if self._is_later(node, loop, around) and not self._is_of_another_loop(node)
+        }
+        bound = self._given | {node.id for node in self._stores if node.lineno < loop.lineno}
+        shared = assigned.keys() & ({*sinks} | self._read_in_functions(loop)) or _added_and_assigned(loop.body)
+        if step in read_later | assigned.keys() or not set(carried) <= bound or shared:
+            return None
+        self._joined |= {name for name, dim in sinks.items() if dim is None}
+        return _as_call(loop, step, carried, sinks)
+
+    def _is_carried(self, name: str, loop: ast.For, around: tuple[ast.AST, ...]) -> bool:
+        """True if a name that a body assigns is read after the loop, or may be read before it is assigned."""
+        if any(node.id == name and self._is_later(node, loop, around) for node in self._loads):
+            return True
+        return next(_uses(loop.body, name), None) == "read"
+
+    def _is_later(self, node: ast.Name, loop: ast.For, around: tuple[ast.AST, ...]) -> bool:
+        """True if a name is read where a loop may be over."""
+        if _lies_in(node, loop.body):
+            return False
+        return _lies_in(node, around) or (node.lineno >= loop.lineno and not _lies_in(node, [loop.iter]))
+
+    def _read_in_functions(self, loop: ast.For) -> set[str]:
+        """Return the names that functions within this one read, outside of a loop: they would not see a step's own."""
+        inner = [
+            each for each in ast.walk(self._function) if isinstance(each, _FUNCTIONS) and each is not self._function
+        ]
+        return {node.id for node in self._loads if _lies_in(node, inner) and not _lies_in(node, loop.body)}
+
+    def _is_of_another_loop(self, node: ast.Name) -> bool:
+        """True if a name is read in the body of a loop that assigns it at each step."""
+        loops = (each for each in ast.walk(self._function) if isinstance(each, ast.For))
+        return any(getattr(each.target, "id", None) == node.id and _lies_in(node, each.body) for each in loops)
+
+    def _sinks(self, loop: ast.For, before: Sequence[ast.stmt], step: str) -> dict[str, int | None]:
+        """Return the lists to which a body appends once, and the tensors of which it writes one row, with the dim.
+
+        It uses them in no other way. The lists are made before the loop, and joined after it or never read.
+        """
+        found = dict[str, int | None]()
+        for name, dim in filter(None, (_sunk(each, step) for each in loop.body)):
+            uses = [node for node in (*self._loads, *self._stores) if node.id == name and _lies_in(node, loop.body)]
+            if len(uses) == 1 and (dim is not None or self._is_joined(name, loop, before)):
+                found[name] = dim
+        return found
+
+    def _is_joined(self, name: str, loop: ast.For, before: Sequence[ast.stmt]) -> bool:
+        stores = [node for node in self._stores if node.id == name]
+        makes = [each for each in before if _makes_list(each, name)]
+        joined = [node.args[0] for node in ast.walk(self._function) if _joins(node) == name]  # type: ignore[attr-defined]
+        loads = [node for node in self._loads if node.id == name and not _lies_in(node, loop.body)]
+        others = [node for node in loads if not any(node is each for each in joined)]
+        return len(stores) == len(makes) == 1 and not others
+
+
+def _is_over_a_range(loop: ast.For) -> bool:
+    match loop.iter:
+        case ast.Call(ast.Name("range"), _, []):
+            return isinstance(loop.target, ast.Name)
+    return False
+
+
+def _lies_in(node: ast.AST, statements: Sequence[ast.AST]) -> bool:
+    return any(node is each for statement in statements for each in ast.walk(statement))
+
+
+def _sunk(statement: ast.stmt, step: str) -> tuple[str, int | None] | None:
+    """Return the list to which a statement appends, or the tensor and the dim of which it writes the step's row."""
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [value], [])) if not _changes(value):
+            return name, None
+        case ast.Assign([ast.Subscript(ast.Name(name), index)], value) if not _changes(value):
+            dim = _dim_of(index, step)
+            return None if dim is None else (name, dim)
+    return None
+
+
+def _dim_of(index: ast.expr, step: str) -> int | None:
+    """Return the dim of the one row that an index takes: `i` 0, `:, i` 1, `..., i` -1; None for any other index."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    kinds = [_kind_of(part, step) for part in parts]
+    if kinds.count("step") != 1 or kinds.count("...") > 1 or None in kinds:
+        return None
+    at = kinds.index("step")
+    return at - len(kinds) if "..." in kinds[:at] else at
+
+
+def _kind_of(part: ast.expr, step: str) -> str | None:
+    match part:
+        case ast.Name(name) if name == step:
+            return "step"
+        case ast.Slice(None, None, None):
+            return ":"
+        case ast.Constant(value) if value is Ellipsis:
+            return "..."
+    return None
+
+
+def _makes_list(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Assign([ast.Name(made)], ast.List([])):
+            return made == name
+    return False
+
+
+def _joins(node: ast.AST) -> str | None:
+    """Return the name of a list that an expression stacks or concatenates: `torch.stack(outs, 1)`."""
+    match node:
+        case ast.Call(ast.Attribute(_, function), [ast.Name(name), *_]) if function in _JOINING:
+            return name
+    return None
+
+
+def _changes(node: ast.AST) -> bool:
+    return any(isinstance(each, _CHANGING) for each in ast.walk(node))
+
+
+def _only_assigns(statement: ast.stmt) -> bool:
+    """True for a statement that assigns local names, or whose parts do."""
+    if not isinstance(statement, _STATEMENTS):
+        return False
+    if isinstance(statement, ast.If | ast.For):
+        heads = [statement.test] if isinstance(statement, ast.If) else [statement.target, statement.iter]
+        return not any(map(_changes, heads)) and all(map(_only_assigns, (*statement.body, *statement.orelse)))
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    stored = (each for target in targets if target is not None for each in ast.walk(target))
+    return not _changes(statement) and all(isinstance(each, _OF_TARGETS) for each in stored)
+
+
+def _added_and_assigned(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names to which a body adds in place, and which it assigns in another way, too.
+
+    Under any other such name a step is given a tensor, which stays one: nothing is added to a list.
+    """
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    added = [node.target for node in nodes if isinstance(node, ast.AugAssign)]
+    names = {getattr(target, "id", None) for target in added}
+    stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return {node.id for node in stored if node.id in names and not any(node is target for target in added)}
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)
+_SCOPES = frozenset({"locals", "vars", "eval", "exec", "dir"})
+"""Functions that read the names of a function."""
+_OF_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.expr_context)
+
+
+def _only_indexes(body: Sequence[ast.stmt], step: str) -> bool:
+    """True if a body uses the step as an index alone, as in `x[:, i]` or `x[i + 1]`."""
+    indexing = {
+        id(name)
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+        for name in _index_names(node.slice)
+    }
+    names = (n for each in body for n in ast.walk(each) if isinstance(n, ast.Name) and n.id == step)
+    return all(id(name) in indexing for name in names)
+
+
+def _index_names(index: ast.expr) -> Iterator[ast.Name]:
+    for part in index.elts if isinstance(index, ast.Tuple) else (index,):
+        match part:
+            case ast.Name() | ast.BinOp(ast.Name(), ast.Add() | ast.Sub(), ast.Constant(int())):
+                yield part if isinstance(part, ast.Name) else part.left  # type: ignore[misc]
+
+
+def _uses(statements: Sequence[ast.AST], name: str) -> Iterator[str]:
+    """Yield how statements use a name, in the order in which Python runs them: "read" or "assigned"."""
+    for statement in statements:
+        if isinstance(statement, ast.AugAssign) and getattr(statement.target, "id", None) == name:
+            yield "read"
+        parts = [*ast.iter_child_nodes(statement)]
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For):
+            parts.sort(key=lambda part: isinstance(getattr(part, "ctx", None), ast.Store))
+        if isinstance(statement, ast.For):  # its body may not run
+            parts = [statement.iter, *statement.body, *statement.orelse]
+        if isinstance(statement, ast.Name) and statement.id == name:
+            yield "read" if isinstance(statement.ctx, ast.Load) else "assigned"
+        yield from _uses(parts, name)
+
+
+def _as_call(loop: ast.For, step: str, carried: Sequence[str], sinks: Mapping[str, int | None]) -> list[ast.stmt]:
+    """Return the definition of the step, and the call that runs it."""
+    body = [_as_row(each, step, sinks) for each in copy.deepcopy(loop.body)]
+    rows: list[ast.expr] = [_load(_ROW + name) for name in sinks]
+    given = ast.Return(ast.Tuple([_tuple(carried, ast.Load()), ast.Tuple(rows, ast.Load())], ast.Load()))
+    define = ast.FunctionDef(_STEP, _taking([step, *carried]), [*body, given], [])
+    taking: list[ast.expr] = [
+        _load(name) if dim is None else ast.Call(_load(FILL), [_load(name), ast.Constant(dim)], [])
+        for name, dim in sinks.items()
+    ]
+    called = ast.Call(
+        _load(ROLL), [_load(_STEPS), _load(_STEP), _tuple(carried, ast.Load()), ast.Tuple(taking, ast.Load())], []
+    )
+    left = [name if dim is None else _UNREAD for name, dim in sinks.items()]
+    targets = ast.Tuple([_tuple(carried, ast.Store()), _tuple(left, ast.Store())], ast.Store())
+    over, loop.iter = loop.iter, _load(_STEPS)
+    rolling = ast.If(ast.Call(_load(CAN_ROLL), [_load(_STEPS)], []), [define, ast.Assign([targets], called)], [loop])
+    made: list[ast.stmt] = [ast.Assign([ast.Name(_STEPS, ast.Store())], over), rolling]
+    return [ast.fix_missing_locations(ast.copy_location(each, loop)) for each in made]
+
+
+def _as_row(statement: ast.stmt, step: str, sinks: Mapping[str, int | None]) -> ast.stmt:
+    """Return the statement that names a row in place of one that appends or writes it."""
+    name, _ = _sunk(statement, step) or ("", None)
+    if name not in sinks:
+        return statement
+    value = statement.value.args[0] if isinstance(statement, ast.Expr) else statement.value  # type: ignore[attr-defined]
+    return ast.copy_location(ast.Assign([ast.Name(_ROW + name, ast.Store())], value), statement)
+
+
+def _load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _tuple(names: Sequence[str], how: ast.expr_context) -> ast.Tuple:
+    return ast.Tuple([ast.Name(name, how) for name in names], how)
+
+
+class _Joins(ast.NodeTransformer):
+    """Has `join` stack or concatenate the lists of loops."""
+
+    def __init__(self, lists: set[str]) -> None:
+        self._lists = lists
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """Write a call over that joins such a list."""
+        self.generic_visit(node)
+        if _joins(node) in self._lists:
+            node.func, node.args = ast.copy_location(_load(JOIN), node), [node.func, *node.args]
+        return node
