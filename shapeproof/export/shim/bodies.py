@@ -19,7 +19,8 @@ from shapeproof.constraints import formulas as f
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.storages import storages
 
-_NUMBER = torch.zeros((), dtype=torch.int64)
+_NUMBER = torch.zeros((), dtype=torch.int64, device="cpu")
+"""Like the number of a step, which is the row of a loop that takes no other."""
 
 
 class NotOneBody(Exception):
@@ -113,7 +114,7 @@ class Body:
         """Return the rows of all steps; where there may be no step, one row of zeros for a step that does not count."""
         rows = [self._rows_of(*each) for each in self._rows.values()]
         counted: Any = self._count
-        rows = rows or [torch.arange(counted)]
+        rows = rows or [torch.arange(counted, device=_NUMBER.device)]
         if self._positive:
             return rows
         more = torch.sym_max(self._count, 1) - self._count

@@ -150,8 +150,8 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
 
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
-    `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison of sizes where it
-    is made. `loops`: functions whose loops are recorded by one step. `signatures`: as torch.export.export.
+    `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison where it is made.
+    `loops`: functions whose loops are recorded by one step. `signatures`: as torch.export.export.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
@@ -161,11 +161,8 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _at_the_end(model, env)
     watched = Watched(model)
     watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
-    with (
-        _nothing_swallowed(mod, inputs, trial),
-        _traced(env, model, at_once=at_once, loops=loops),
-        torch_tracing(TracingContext(mode)),
-    ):
+    traced = _traced(env, model, at_once=at_once, loops=loops)
+    with _nothing_swallowed(mod, inputs, trial), traced, torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
             program = _export(model, args, kwargs, dynamic_shapes=_hints(mod, inputs), **signatures)
         with watch, mode, enable_python_dispatcher():

@@ -8,6 +8,8 @@ plain_numbers.py     symbolic `int`, `len`, `isinstance` and others
 remembering.py       restores what code remembers between calls
 whether_traced.py    notes where a model asks whether it is traced
 rejoining.py         branches whose two sides rejoin in the same state
+loops.py             loops written over: the body is a function of the step
+rolled.py            records one step of such a loop for all of them
 plain_objects.py     what an object holds, read without running its code
                      what an instruction reads or compares without running code
 """
