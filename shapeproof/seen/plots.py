@@ -54,10 +54,10 @@ def svg(sizes: Sequence[SeenSize]) -> str:
     """
     if not sizes:
         raise UsageError("expected sizes that varied, got none: there is nothing to draw")
-    return _drawn(_ROW * len(sizes) + _MARGIN, repr(sizes), lambda axes: _draw(axes, sizes))
+    return drawn(_ROW * len(sizes) + _MARGIN, repr(sizes), lambda axes: _draw(axes, sizes))
 
 
-def _drawn(height: float, salt: str, draw: Callable[[Axes], None]) -> str:
+def drawn(height: float, salt: str, draw: Callable[[Axes], None]) -> str:
     """A figure as SVG: of the same salt the same text.
 
     Raises:
@@ -111,11 +111,11 @@ def steps_html(misses: Sequence[int], calls: int) -> str:
         axes.set_xlabel("calls")
         axes.set_ylabel("misses")
 
-    return _or_said(lambda: _drawn(_STEPS, repr((misses, calls)), draw))
+    return _or_said(lambda: drawn(_STEPS, repr((misses, calls)), draw))
 
 
-def _or_said(drawn: Callable[[], str]) -> str:
+def _or_said(plot: Callable[[], str]) -> str:
     try:
-        return drawn()
+        return plot()
     except UsageError as error:
         return f"<div>{escape(str(error))}</div>"

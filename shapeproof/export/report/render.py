@@ -1,24 +1,17 @@
-"""Renders a report as text, and as HTML for notebooks: all layout of diagnostics is here.
-
-The text is plain and of bounded width; the caller may add colour. The HTML has the same words, escaped, and tables for
-lists; it has no script, style sheet or link, so it looks the same in every notebook viewer.
-"""
+"""Renders a report as text: plain, and of bounded width. The caller may add colour."""
 
 from __future__ import annotations
 
 import linecache
 import textwrap
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
-from shapeproof.seen.plots import plot_html
 from shapeproof.wording import short
 
 if TYPE_CHECKING:
     from shapeproof.export.report.report import Report
-    from shapeproof.export.report.sizes import Bound
 
 WIDTH = 100
 BOUNDS = 8
@@ -128,38 +121,3 @@ def _fitting(line: str, width: int) -> str:
 
 def _wrap(text: str, width: int, indent: str) -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-_COLOURS = {"proved": "#1a7f37", "refuted": "#cf222e", "undecided": "#9a6700", "vacuous": "#cf222e"}
-
-
-def report_html(report: Report) -> str:
-    """Return the whole report."""
-    colour = _COLOURS[report.status]
-    counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
-    parts = [f'<div><b style="color: {colour}">{report.status}</b> {escape(counts)}</div>']
-    parts += [f"<pre>{escape(diagnostic_text(each))}</pre>" for each in report.diagnostics]
-    parts += [table(("input", "sizes"), ((name, ", ".join(sizes)) for name, sizes in report.inputs.items()))]
-    if report.status in SERVED:
-        parts += [table(("for every input with",), ((each,) for each in report.domain))]
-        parts += [table(("region", "where"), ((str(number), text) for number, text in enumerate(report.regions, 1)))]
-    parts += [report.regions._repr_svg_() or "", plot_html(report.seen), bounds_html(report.bounds)]
-    parts += [f"<div>note: {escape(each)}</div>" for each in report.notes]
-    return "\n".join(part for part in parts if part)
-
-
-def bounds_html(bounds: Iterable[Bound]) -> str:
-    """Return a table of the tensors with a size from data; empty if there are none."""
-    rows = [(each.name, each.dtype, ", ".join(each.sizes), each.missing) for each in bounds]
-    return table(("from data", "dtype", "sizes", "what would bound it"), rows)
-
-
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows under their titles; empty where there are none."""
-    found = [_row("td", row) for row in rows]
-    return "\n".join(["<table>", _row("th", titles), *found, "</table>"]) if found else ""
-
-
-def _row(cell: str, texts: Sequence[str]) -> str:
-    cells = "".join(f'<{cell} style="text-align: left">{escape(text)}</{cell}>' for text in texts)
-    return f"<tr>{cells}</tr>"
