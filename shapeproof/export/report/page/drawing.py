@@ -61,7 +61,7 @@ class Picture:
         self._name_axes(axes)
         if self.witnesses:
             across, up = zip(*self.witnesses, strict=True)
-            axes.plot(across, up, "x", color="black", markersize=8, label="a witness")
+            axes.plot(across, up, "x", color="black", markersize=8, label="a witness", clip_on=False)
         self._explain(axes)
 
     def _name_axes(self, axes: Axes) -> None:
@@ -82,7 +82,7 @@ class Picture:
 
         patches = [Patch(facecolor=colour, edgecolor="#666666", label=text) for text, colour in self.kinds.values()]
         marks, _ = axes.get_legend_handles_labels()
-        axes.legend(handles=[*patches, *marks], loc="upper left", bbox_to_anchor=(0, -0.2), frameon=False)
+        axes.figure.legend(handles=[*patches, *marks], loc="outside lower left", frameon=False)
 
 
 def step(values: Sequence[int]) -> int:

@@ -50,7 +50,8 @@ def page(title: str, sections: Sequence[Section], dims: Sequence[str] = ()) -> s
         UsageError: there are no such dims.
     """
     shown = [_view(each, number, dims) for number, each in enumerate(sections, 1)]
-    return _templates().get_template("page.html").render(title=title, sections=shown, style=_style())
+    text = _templates().get_template("page.html").render(title=title, sections=shown, style=_style())
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def fragment(report: Report) -> str:
