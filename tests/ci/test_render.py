@@ -19,7 +19,7 @@ from shapeproof.export.report.render import page_command
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.saved import saved_report
 from tests.documents import without_pages_and_version
-from tests.export.report.test_html import in_one_line, parsed
+from tests.export.report.page.test_html import in_one_line, parsed
 
 MODEL = """\
 import torch

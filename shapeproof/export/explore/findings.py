@@ -20,7 +20,7 @@ from shapeproof.export.source.names import rounds
 from shapeproof.export.trace.calls.fakes import hides_a_write
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.wording import short
+from shapeproof.wording import place_text
 
 
 class Outcome(Enum):
@@ -119,7 +119,7 @@ class SharedFailure:
     source: str = ""
 
     def __str__(self) -> str:
-        at = f" at {short(self.file)}:{self.line}" if self.file else ""
+        at = f" at {place_text(self.file, self.line)}" if self.file else ""
         by = f" in {self.operator}" if self.operator else ""
         return f"eager and the program both raise where {self.condition}{self.source}{at}{by}: {self.error}"
 

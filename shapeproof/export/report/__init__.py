@@ -12,6 +12,7 @@ sizes.py        the domain in terms of the inputs' sizes
                 sizes that come from data, with their bounds
 region_map.py   the regions of a domain, and where a size lies
 render.py       a report as text
+colours.py      a report as text in colour
 saved.py        a report to and from JSON
 page/           a report as a page, and in notebooks
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
-from shapeproof.wording import short
+from shapeproof.wording import place_text
 
 if TYPE_CHECKING:
     from shapeproof.export.report.report import Report
@@ -69,7 +69,7 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
     lines = [_wrap(f"{diagnostic.severity}[{diagnostic.id}]: {diagnostic.message}", width, "  ")]
     if diagnostic.file:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
-        lines.append(_fitting(f"  --> {short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip(), width))
+        lines.append(_fitting(f"  --> {place_text(diagnostic.file, diagnostic.line)}   {source}".rstrip(), width))
     notes = [(note.label, note.text) for note in diagnostic.notes]
     if diagnostic.weakest is not None:
         notes.append(("weakest", on_one_line(diagnostic.weakest)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +21,7 @@ from shapeproof.export.declare.redeclare import Declarations, Deferred
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.render import pointers, render
+from shapeproof.export.report.render import WIDTH, pointers, render
 from shapeproof.export.report.saved import fields_of, read_report, saved_report
 from shapeproof.export.report.sizes import Bounds
 from shapeproof.export.shim.numbers import symbols
@@ -30,6 +30,9 @@ from shapeproof.seen.plots import SeenSize
 from shapeproof.solver.proofs.certificate import REPORT, VERDICT, Subject, write_certificate
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
     from shapeproof.export.build.program import ReportedProgram
     from shapeproof.export.build.regions import ReportedRegions
 
@@ -82,6 +85,11 @@ class Report:
 
     def __repr__(self) -> str:
         return render(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        from shapeproof.export.report.colours import coloured
+
+        yield coloured(render(self, min(WIDTH, options.max_width)))
 
     def _repr_html_(self) -> str:
         from shapeproof.export.report.page.page import fragment

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from shapeproof.constraints.records.decisions import Question, Settled, SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic
-from shapeproof.wording import short
+from shapeproof.wording import file_text
 
 if TYPE_CHECKING:
     from shapeproof.export.report.report import Report
@@ -78,7 +78,7 @@ def sources_of(report: Report) -> list[Source]:
             line(question.where).questions.append(question)
     for where, text in dict.fromkeys(_declared(report.diagnostics)):
         line(where).declared.append(text)
-    return [Source(short(file), _with_context(file, lines), file) for file, lines in said.items()]
+    return [Source(file_text(file), _with_context(file, lines), file) for file, lines in said.items()]
 
 
 def place_of(diagnostic: Diagnostic) -> SourceLocation | None:

@@ -14,7 +14,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check, load_report
-from tests.export.report.test_html import in_one_line, parsed
+from tests.export.report.page.test_html import in_one_line, parsed
 from tests.export.report.test_text import defined
 
 MODEL = """
