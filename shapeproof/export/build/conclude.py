@@ -94,7 +94,7 @@ def conclude(
     status = "refuted" if refuted else "undecided" if undecided or diagnostics else "proved"
     return replace(
         _explored(found, inputs, status),
-        diagnostics=tuple(diagnostics),
+        diagnostics=_worst_first(diagnostics),
         domain=domain_of_sizes(enforced, inputs) if program is not None else (),
         notes=tuple(notes),
         regions=RegionMap((), tuple(enforced), refuted_sizes(found.findings), inputs.user_names),
@@ -118,6 +118,11 @@ def _explored(found: Exploration, inputs: Inputs, status: str) -> Report:
         oblivious=size_oblivious(found, status, inputs.user_names),
         trusted={name: compared for name, compared in found.trusted.items() if name not in found.checked},
     )
+
+
+def _worst_first(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return what refutes before what leaves something undecided."""
+    return tuple(sorted(diagnostics, key=lambda each: each.severity != "error"))
 
 
 def _enforced(
@@ -214,7 +219,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> 
         told.append(uncovered())
     found = Report(
         status="refuted" if refuted else "undecided" if told else "proved",
-        diagnostics=tuple(told),
+        diagnostics=_worst_first(told),
         decisions=tuple(decision for report in reports for decision in report.decisions),
         questions=questions_of_several(
             [questions(each.found, inputs.user_names, done.findings) for each in done.regions]

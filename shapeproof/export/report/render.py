@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import linecache
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
@@ -16,15 +17,18 @@ if TYPE_CHECKING:
 WIDTH = 100
 BOUNDS = 8
 """The maximal number of tensors shown with sizes from data."""
+SHOWN = 10
+"""The most findings that are all told whole, if no other number is asked for."""
+WHOLE = "whole in report.html() and by `shapeproof explain --show {}`"
 FEW = 6
 """The most sizes or errors that a reader counts at a glance."""
 SERVED = {"proved", "undecided"}
 """The verdicts with a program, whose accepted inputs are shown."""
 
 
-def render(report: Report, width: int = WIDTH) -> str:
-    """Return the whole report."""
-    parts = [diagnostic_text(diagnostic, width) for diagnostic in report.diagnostics]
+def render(report: Report, width: int = WIDTH, show: int = SHOWN) -> str:
+    """Return the whole report; of more than `show` findings, some are told in short."""
+    parts = findings_text(report.diagnostics, width, show)
     parts += [_wrap(f"note: {note}", width, "      ") for note in report.notes]
     parts.append(summary(report, width))
     return "\n".join(parts)
@@ -62,6 +66,42 @@ def sized(count: int, name: str) -> str:
     """Return a count with its noun: `1 question about sizes`, `2 traces`, `3 settled in place`."""
     first, space, rest = name.partition(" ")
     return f"{count} {first.removesuffix('s') if count == 1 else first}{space}{rest}"
+
+
+def findings_text(found: Sequence[Diagnostic], width: int = WIDTH, show: int = SHOWN) -> list[str]:
+    """Return the findings as texts: all whole, or if they are more than `show`, those of one id at one line together.
+
+    Then the first of each group is told whole, and of the others what is required, and their help. In the groups after
+    the first `show`, no more than that is told of any.
+    """
+    if len(found) <= show:
+        return [diagnostic_text(each, width) for each in found]
+    groups: dict[tuple[str | int | None, ...], list[Diagnostic]] = {}
+    for each in found:
+        groups.setdefault((each.severity, each.id, each.file, each.line), []).append(each)
+    texts = [_group_text(group, width, whole=number < show) for number, group in enumerate(groups.values())]
+    cut = len(found) - min(len(groups), show)
+    return [*texts, _wrap(f"note: {sized(cut, 'findings')} in short; {WHOLE.format(len(found))}", width, "      ")]
+
+
+def _group_text(group: Sequence[Diagnostic], width: int, *, whole: bool) -> str:
+    """Return the findings of one id at one line: the first one whole, or none."""
+    first, *rest = group
+    if whole and not rest:
+        return diagnostic_text(first, width)
+    named = rest if whole else group
+    required = "; ".join(map(_required, named))
+    more = sized(len(named), "findings")
+    head = replace(first, help=()) if whole else Diagnostic(first.id, more, first.severity, first.file, first.line)
+    label = f"{more} more at this line: " if whole else ""
+    lines = [diagnostic_text(head, width), _wrap(f"   = {'required':<9} {label}{required}", width, " " * 16)]
+    return "\n".join([*lines, *(line for each in group for help_ in each.help for line in _help_lines(help_, width))])
+
+
+def _required(diagnostic: Diagnostic) -> str:
+    """Return what a finding requires, in one formula; its title, if no requirement is noted."""
+    noted = (note.text.partition("   ")[0] for note in diagnostic.notes if note.label == "required")
+    return next(noted, diagnostic.message)
 
 
 def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
