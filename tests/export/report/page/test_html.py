@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 from typing import ClassVar
 
 import pytest
-import rich
 import torch
+from rich.console import Console
 from torch.export import Dim
 
 from shapeproof.constraints.records.decisions import Question
@@ -130,5 +130,27 @@ def test_what_prints_the_fields_of_a_dataclass_prints_the_report(status):
     """The fault: `rich.print(report)` showed the fields."""
     report = reported("error" if status == "refuted" else "split")
     stream = io.StringIO()
-    rich.print(report, file=stream)
+    Console(file=stream, width=120).print(report)
     assert " ".join(stream.getvalue().split()) == " ".join(str(report).split())
+
+
+def test_a_contract_is_tables_of_its_inputs_and_formulas():
+    class Takes(torch.nn.Module):
+        def forward(self, x, *, scale=2.0, flag=None):
+            return x * scale if flag is None else x
+
+    shapes = {"x": {0: Dim("n", min=1, max=8)}, "scale": None, "flag": None}
+    contract = check(Takes(), (torch.ones(3, 2),), {"scale": 3.0, "flag": None}, dynamic_shapes=shapes).contract
+    page = parsed(contract._repr_html_())
+    assert page.tags.count("table") == 2
+    rows = page.said.splitlines()
+    assert "xfloat32n, 2" in rows
+    assert "scale3.0" in rows
+    assert "x.shape[0] <= 8" in rows
+
+
+def test_regions_show_their_report_and_without_one_their_formulas():
+    regions = reported("split", low=2).program
+    assert "The code, and what it asks" in regions._repr_html_()
+    said = parsed(replace(regions, report=None)._repr_html_()).said
+    assert all(each in said for each in regions.domains)
