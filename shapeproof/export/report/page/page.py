@@ -35,12 +35,16 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Section:
-    """A report on a page: its title, or without a report what is said instead."""
+    """A report on a page: its title, or without a report what is said instead.
+
+    `beside` has the lines of a text and of what became of it.
+    """
 
     title: str
     report: Report | None
     status: str
     text: str = ""
+    beside: tuple[tuple[str, str], ...] = ()
 
 
 def page(title: str, sections: Sequence[Section], dims: Sequence[str] = ()) -> str:
