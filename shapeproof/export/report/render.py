@@ -20,7 +20,7 @@ BOUNDS = 8
 SHOWN = 10
 """The most findings that are all told whole, if no other number is asked for."""
 WHOLE = "whole in report.html() and by `shapeproof explain --show {}`"
-FEW = 6
+FEW = 3
 """The most sizes or errors that a reader counts at a glance."""
 SERVED = {"proved", "undecided"}
 """The verdicts with a program, whose accepted inputs are shown."""
