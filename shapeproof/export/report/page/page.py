@@ -15,6 +15,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.contract.contract import INPUTS, input_rows
 from shapeproof.export.report.page.sources import counted, place_of, sources_of
 from shapeproof.export.report.render import SERVED, page_command, sized
+from shapeproof.files import sha256
 from shapeproof.seen.plots import svg
 from shapeproof.wording import line_text
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 WAYS = {
     "refuted": "at some declared sizes the answer differs, and eager raises or the program does something else",
-    "undecided": "the solver's budget ran out; the other answer is refused at run time",
+    "undecided": "the solver's budget ran out: this is not a pass",
     "from data": "a check on data, made at run time as eager makes it",
     "traced": "declared sizes have both answers; the other one was looked at apart",
     "in place": "the operator that asks gives the same result with either answer",
@@ -53,14 +54,15 @@ def page(title: str, sections: Sequence[Section], dims: Sequence[str] = ()) -> s
     Raises:
         UsageError: there are no such dims.
     """
-    shown = [_view(each, number, dims) for number, each in enumerate(sections, 1)]
+    shown = [_view(each, f"m{number}", dims) for number, each in enumerate(sections, 1)]
     text = _templates().get_template("page.html").render(title=title, sections=shown, style=_style())
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def fragment(report: Report) -> str:
     """Return a report for a notebook: what the page has, without its head."""
-    view = _view(Section(title_of(report), report, report.status), 1)
+    key = f"r{sha256(str(report))[:8]}"  # a notebook shows several
+    view = _view(Section(title_of(report), report, report.status), key)
     return _templates().get_template("notebook.html").render(section=view, style=_style())
 
 
@@ -99,9 +101,9 @@ def _of_tokens(rules: str) -> str:
     return "\n".join(line for line in rules.splitlines() if re.match(r"\.shapeproof code \.\w+ {", line))
 
 
-def _view(section: Section, number: int, dims: Sequence[str] = ()) -> Mapping[str, Any]:
-    """Return what the template of a report shows."""
-    report, key = section.report, f"m{number}"
+def _view(section: Section, key: str, dims: Sequence[str] = ()) -> Mapping[str, Any]:
+    """Return what the template of a report shows; `key` begins each id in it."""
+    report = section.report
     if report is None:
         return {"section": section, "key": key, "report": None}
     files = sources_of(report)
