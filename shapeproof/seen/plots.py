@@ -17,7 +17,7 @@ from shapeproof.constraints.errors import UsageError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MISSING = 'a plot of the sizes seen needs matplotlib: pip install "shapeproof[plots]"'
+MISSING = 'a plot needs matplotlib: pip install "shapeproof[plots]"'
 _SERVED, _SEEN, _LOST = "#a6d8b4", "#1f4e79", "#cf222e"
 _ROW, _MARGIN, _WIDTH, _STEPS = 0.42, 0.9, 7.0, 2.4
 """Inches."""

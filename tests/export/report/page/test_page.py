@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import re
+import sys
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.syntax.text import parse_formula
-from shapeproof.export import check, load_report
+from shapeproof.export import Report, check, load_report
 from tests.export.report.page.test_html import in_one_line, parsed
 from tests.export.report.test_text import defined
 
@@ -145,3 +146,16 @@ def test_on_a_proved_page_nothing_is_refuted():
     assert not {each.settled for each in report.questions} & {"refuted", "undecided"}
     assert "What the program accepts" in report.html()
     assert f"{report.peak_bytes_bound:,} bytes" in report.html()
+
+
+def test_without_matplotlib_the_page_says_what_a_plot_needs(report, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "a plot needs matplotlib: pip install" in parsed(report.html()).said
+    with pytest.raises(UsageError, match="a plot needs matplotlib"):
+        report.html(dims=["y.shape[0]"])
+
+
+@pytest.mark.parametrize("status", ["proved", "refuted", "undecided", "vacuous"])
+def test_a_report_of_which_little_is_known_is_a_page(status):
+    for text in (Report(status).html(), Report(status)._repr_html_()):
+        assert parsed(text).said.split().count(status) >= 1
