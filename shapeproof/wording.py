@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -24,7 +25,25 @@ def short(file: str) -> str:
 
 def line_text(where: SourceLocation) -> str:
     """Return a line as `model.py:12`."""
-    return f"{short(where.file)}:{where.line}"
+    return place_text(where.file, where.line)
+
+
+def place_text(file: str, line: int | None) -> str:
+    """Return a line as `model.py:12`, and one of a notebook as IPython's tracebacks do: `Cell In[2], line 4`."""
+    cell = cell_name(file)
+    return f"{cell}, line {line}" if cell else f"{short(file)}:{line}"
+
+
+def file_text(file: str) -> str:
+    """Return a file as `short` does, and the cell of a notebook as IPython's tracebacks do."""
+    return cell_name(file) or short(file)
+
+
+def cell_name(file: str) -> str | None:
+    """Return the cell that IPython runs under this file name, `Cell In[2]`; None if it is none."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
+    return None if named is None else " ".join(named)
 
 
 def values_text(values: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:

@@ -84,7 +84,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The verdict on a model. Without a verdict, `status` is None and `text` gives the reason."""
+    """The verdict on a model. Without a verdict, `status` is None and `text` gives the reason.
+
+    `report` is the report as `Report.save` writes it; empty for an operator, and without a verdict.
+    """
 
     status: Found | None
     text: str
@@ -92,6 +95,7 @@ class Result:
     contract: Accepted = Accepted()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    report: str = ""
 
 
 @dataclass(frozen=True, slots=True)

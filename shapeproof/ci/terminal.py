@@ -9,9 +9,9 @@ from typing import NoReturn, TextIO
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from shapeproof.ci.plain import no_command, plain
+from shapeproof.export.report.colours import coloured
 from shapeproof.export.report.render import WIDTH
 
 EXIT_STATUS = {
@@ -21,13 +21,6 @@ EXIT_STATUS = {
 }
 NO_VERDICT = 2
 INTERRUPTED = 130
-
-_COLOURS = {
-    r"(?m)^(error(?=\[)|(refuted|vacuous|differs|refuses)(?=:|$))": "bold red",
-    r"(?m)^(warning(?=\[)|undecided(?=:|$))": "bold yellow",
-    r"(?m)^(note|help)(?=:|\[)": "bold cyan",
-    r"(?m)^(proved|same)(?=:|$)": "bold green",
-}
 
 
 def show(text: str, *, commands: bool = False) -> None:
@@ -39,7 +32,7 @@ def show(text: str, *, commands: bool = False) -> None:
     text = plain(text) if commands or os.environ.get("GITHUB_ACTIONS") != "true" else no_command(plain(text))
     console = Console()
     if console.is_terminal:
-        console.print(_coloured(text), soft_wrap=True)
+        console.print(coloured(text), soft_wrap=True)
         return
     try:
         _write(text, sys.stdout)
@@ -72,11 +65,3 @@ def fail(sentence: str) -> NoReturn:
     """Write one sentence to stderr and exit with the status of a call without a verdict."""
     say(f"shapeproof: {sentence}")
     raise typer.Exit(NO_VERDICT)
-
-
-def _coloured(report: str) -> Text:
-    """Return the text with its severity words in colour. Square brackets stay text; they are no markup."""
-    text = Text(report)
-    for pattern, style in _COLOURS.items():
-        text.highlight_regex(pattern, style)
-    return text

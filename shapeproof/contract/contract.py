@@ -79,6 +79,12 @@ class Contract:
         lines += ["where", *(f"  {each}" for each in self.domain)] if self.formulas else []
         return "\n".join([*lines, *(f"not checked: {each}" for each in self.unchecked)])
 
+    def _repr_html_(self) -> str:
+        from shapeproof.tables import table
+
+        tables = [table(INPUTS, input_rows(self)), table(("where",), ((each,) for each in self.domain))]
+        return "\n".join([*tables, table(("not checked",), ((each,) for each in self.unchecked))]).strip()
+
     def accepts(self, *args: Any, **kwargs: Any) -> Answer:
         """Check whether the program accepts these inputs.
 
@@ -200,6 +206,20 @@ class Contract:
         """Check the flat inputs."""
         holder = self._seen if self._hidden and any(value is HIDDEN for value in values) else self._whole
         return Answer() if holder.accepts(*values) else holder.judged(values)
+
+
+INPUTS = "input", "dtype", "sizes"
+"""The titles of a table of inputs."""
+
+
+def input_rows(contract: Contract) -> list[tuple[str, ...]]:
+    """Return the rows of a table of inputs: the name, the dtype or kind, and the sizes or the value."""
+    return [
+        (each.name, each.dtype, ", ".join(map(format_term, each.sizes)))
+        if isinstance(each, TensorInput)
+        else (each.name, _described(each).removeprefix(f"{each.name}: "), "")
+        for each in contract.inputs
+    ]
 
 
 def _described(declared: Input) -> str:

@@ -17,7 +17,7 @@ from shapeproof.constraints.errors import UsageError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MISSING = 'a plot of the sizes seen needs matplotlib: pip install "shapeproof[plots]"'
+MISSING = 'a plot needs matplotlib: pip install "shapeproof[plots]"'
 _SERVED, _SEEN, _LOST = "#a6d8b4", "#1f4e79", "#cf222e"
 _ROW, _MARGIN, _WIDTH, _STEPS = 0.42, 0.9, 7.0, 2.4
 """Inches."""
@@ -54,10 +54,10 @@ def svg(sizes: Sequence[SeenSize]) -> str:
     """
     if not sizes:
         raise UsageError("expected sizes that varied, got none: there is nothing to draw")
-    return _drawn(_ROW * len(sizes) + _MARGIN, repr(sizes), lambda axes: _draw(axes, sizes))
+    return drawn(_ROW * len(sizes) + _MARGIN, repr(sizes), lambda axes: _draw(axes, sizes))
 
 
-def _drawn(height: float, salt: str, draw: Callable[[Axes], None]) -> str:
+def drawn(height: float, salt: str, draw: Callable[[Axes], None]) -> str:
     """A figure as SVG: of the same salt the same text.
 
     Raises:
@@ -111,11 +111,11 @@ def steps_html(misses: Sequence[int], calls: int) -> str:
         axes.set_xlabel("calls")
         axes.set_ylabel("misses")
 
-    return _or_said(lambda: _drawn(_STEPS, repr((misses, calls)), draw))
+    return _or_said(lambda: drawn(_STEPS, repr((misses, calls)), draw))
 
 
-def _or_said(drawn: Callable[[], str]) -> str:
+def _or_said(plot: Callable[[], str]) -> str:
     try:
-        return drawn()
+        return plot()
     except UsageError as error:
         return f"<div>{escape(str(error))}</div>"

@@ -1,6 +1,6 @@
 """A served model as HTML: its programs, their regions and the sizes seen drawn, misses with reasons, what to declare.
 
-The same tables and plots as a report's (export/report/render.py, seen/plots.py): no script, no style sheet, no address.
+The same tables and plots as a report's (export/report/region_map.py, seen/plots.py): no script or address.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.intervals import hull
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.render import table
 from shapeproof.seen import Seen
 from shapeproof.seen.joint import seen_sizes
 from shapeproof.seen.plots import SeenSize, plot_html, steps_html
 from shapeproof.serve.misses import Miss
 from shapeproof.serve.programs import Program, by_key
 from shapeproof.solver.facts import Facts
+from shapeproof.tables import table
 from shapeproof.wording import values_text
 
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ import pytest
 from typer.testing import CliRunner
 
 import shapeproof
-from shapeproof.ci import cli, terminal
+from shapeproof.ci import cli
 from shapeproof.ci.process import subjects
 from shapeproof.ci.running import display
 from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export import load_report, verify
+from shapeproof.export.report.colours import coloured
 from shapeproof.export.report.render import pointers
 from shapeproof.export.report.report import Report
 
@@ -382,7 +383,7 @@ def test_square_brackets_are_text_and_only_severity_words_are_styled():
             notes=("error[x]: proved",),
         )
     )
-    text = terminal._coloured(report)
+    text = coloured(report)
     assert text.plain == report
     assert [text.plain[span.start : span.end] for span in sorted(text.spans)] == [
         "error",

@@ -23,6 +23,7 @@ from shapeproof.contract import Contract
 from shapeproof.contract.inputs import Structure, TensorInput
 from shapeproof.files import write_whole
 from tests.documents import without_pages_and_version
+from tests.export.report.page.test_html import in_one_line, parsed
 
 SPEC = """\
 [dims.n]
@@ -264,13 +265,32 @@ COMPARED = [
 ]
 
 
-@pytest.mark.parametrize("form", DiffFormat)
+@pytest.mark.parametrize("form", [form for form in DiffFormat if form is not DiffFormat.HTML])
 def test_each_form_of_a_comparison(tmp_path, monkeypatch, golden, form):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     (tmp_path / "shapeproof.toml").write_text(SPEC, encoding="utf-8")
     text = render_diff(COMPARED, ["new"], form)
     golden.check(f"ci/diff.{form}.txt", without_pages_and_version(text))
+
+
+def test_the_page_of_a_comparison_has_both_contracts():
+    before = accepts(X, domain=DOMAIN).shipped
+    after = accepts(X, domain=[*DOMAIN[:1], "x.shape[0] <= 16", *DOMAIN[2:]]).shipped
+    contracts = [(before, before), (before, after), (before, None)]
+    page = parsed(render_diff(COMPARED, ["new"], DiffFormat.HTML, contracts))
+    kept, net, gone = (in_one_line(page.within[f"m{number}"]) for number in (1, 2, 3))
+    assert kept.startswith("same kept lockednow inputs")
+    assert "- " not in kept
+    assert net.startswith("narrowed net x.shape[0] = 18 is lost at shapeproof.toml:3 lockednow")
+    assert "- x.shape[0] <= 64+ x.shape[0] <= 16" in net
+    assert net.count("- ") == net.count("+ ") == 1
+    assert gone.startswith("undecided open it could not be decided")
+    assert gone.count("- ") == len(str(before).splitlines())
+    assert in_one_line(page.within["m4"]) == "not locked new shapeproof lock adds it"
+    for form in DiffFormat:
+        if form is not DiffFormat.HTML:
+            assert render_diff(COMPARED, ["new"], form, contracts) == render_diff(COMPARED, ["new"], form)
 
 
 def test_a_comparison_is_read_by_others():

@@ -16,7 +16,10 @@ from shapeproof.ci.pages import pages
 from shapeproof.ci.render import Format, render
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export.report.render import page_command
+from shapeproof.export.report.report import Report
+from shapeproof.export.report.saved import saved_report
 from tests.documents import without_pages_and_version
+from tests.export.report.page.test_html import in_one_line, parsed
 
 MODEL = """\
 import torch
@@ -62,7 +65,7 @@ def outcomes(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("form", Format)
+@pytest.mark.parametrize("form", [form for form in Format if form is not Format.HTML])
 def test_each_form_as_text(outcomes, golden, tmp_path, form):
     text = render(outcomes, form).replace(str(tmp_path), "/project")
     golden.check(f"ci/check.{form}.txt", without_pages_and_version(text))
@@ -166,3 +169,19 @@ def test_annotations_land_on_the_line(outcomes, tmp_path, monkeypatch):
     (first, *_) = render(outcomes, Format.GITHUB).splitlines()
     assert f"file={tmp_path.name}/nets/a b.py,line=5" in first
     assert fields["title"] == "shapeproof%3A bad%2C worse%3A divides"
+
+
+def test_the_page_has_each_model_with_its_verdict_and_what_is_known_of_it(outcomes):
+    report = Report("refuted", outcomes[1].result.diagnostics, domain=("x.shape[0] >= 1",), inputs={"x": ["n", "4"]})
+    known = replace(outcomes[1].result, report=saved_report(report))
+    page = parsed(render([outcomes[0], replace(outcomes[1], result=known), *outcomes[2:]], Format.HTML))
+    assert page.said.count("3 of 7 models passed") == 2  # the title of the page, and its heading
+    for number, each in enumerate(outcomes, 1):
+        told = in_one_line(page.within[f"m{number}"])
+        assert told.startswith(f"{each.result.status or 'no verdict'} {each.check.name}")
+        assert ("expected is" in told) is not each.passed
+    assert in_one_line(TITLE) in in_one_line(page.within["m2-d1"])
+    assert "return x.view(-1, 4)" in page.within["m2-f1-5"]
+    assert "\\x1b[31m::error::no" in page.within["m7"]
+    assert all(address.removeprefix("#") in page.ids for address in page.addresses)
+    assert len(set(page.ids)) == len(page.ids)

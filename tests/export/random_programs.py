@@ -357,6 +357,7 @@ def probing_programs():
 
 def judge(program, report, *, limited=False):
     """Hold a report, on one program or on several, against every point of the box; `limited`: an export cut short."""
+    assert overclaimed(program, report) == []
     if report.status == "refuted":
         errors = [diagnostic for diagnostic in report.diagnostics if diagnostic.severity == "error"]
         assert errors
@@ -377,6 +378,13 @@ def judge(program, report, *, limited=False):
         assert [sizes for sizes, count in serving.items() if count and not served_there(program, run, sizes)] == []
     else:
         assert limited or agree(program.model, run, program.inputs(program.example))
+
+
+def overclaimed(program, report):
+    """The questions that a report calls proved, and that fail at a point of the box."""
+    points = [dict(zip(program.interface.names, sizes, strict=True)) for sizes in program.box]
+    proved = [each.text for each in report.questions if each.settled == "proved"]
+    return [text for text in proved if any(true_at(parse_formula(text), point) is False for point in points)]
 
 
 def served_there(program, run, sizes):

@@ -44,7 +44,9 @@ def diff(
     outcomes = checked(specs, options)
     found = list(_compared(locks, outcomes))
     new = [check.name for check in (each.check for each in outcomes) if check.name not in locks[check.job.root]]
-    show(render_diff(found, new, form), commands=form is DiffFormat.GITHUB)
+    now = {(each.check.job.root, each.check.name): each.result.contract.shipped for each in outcomes}
+    contracts = [(old.contract, now.get((root, name))) for root, lock in locks.items() for name, old in lock.items()]
+    show(render_diff(found, new, form, contracts), commands=form is DiffFormat.GITHUB)
     kinds = {lost.id for _, lost in found if lost}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 

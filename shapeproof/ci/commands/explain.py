@@ -18,7 +18,7 @@ from shapeproof.ci.specs.spec import load_specs
 from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show, width
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.report.render import diagnostic_text, page_command, pointers, render
+from shapeproof.export.report.render import SHOWN, findings_text, page_command, pointers, render
 from shapeproof.files import read_bounded, writing
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def explain(  # noqa: PLR0913 - the options of a command
     certificate: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write what the solver proved as SMT-LIB, for `recheck`.")
     ] = None,
+    show_whole: Annotated[int, typer.Option("--show", metavar="N", min=0, help="Tell N findings whole.")] = SHOWN,
     quiet: Quiet = False,
     verbose: Verbose = False,
     traceback: Traceback = False,
@@ -64,8 +65,7 @@ def explain(  # noqa: PLR0913 - the options of a command
 
     try:
         verbosity = Verbosity.of(quiet=quiet, verbose=verbose)
-        if ":" not in target and (hint := instead(target)):
-            fail(f"{target!r} is not of the form {FORM}{hint}")
+        _refuse_a_word(target)
         with beside(), Display(verbosity) as display:
             progress(f"loading {target}")
             subject = load_subject(target)
@@ -73,7 +73,7 @@ def explain(  # noqa: PLR0913 - the options of a command
             report = check_subject(subject, progress)
             for line in questions(report) if verbose else ():
                 say(line)
-        show(_quietly(report) if quiet else render(report, width()) + pointers(report.diagnostics))
+        show(_text(report, show_whole, quiet=quiet))
         if save is not None:
             with writing(save):
                 report.save(save)
@@ -86,6 +86,12 @@ def explain(  # noqa: PLR0913 - the options of a command
         say(f"shapeproof: interrupted while {doing[0]}")
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(EXIT_STATUS[report.status])
+
+
+def _refuse_a_word(target: str) -> None:
+    """Exit if the target is the name of something else, which another command takes."""
+    if ":" not in target and (hint := instead(target)):
+        fail(f"{target!r} is not of the form {FORM}{hint}")
 
 
 def instead(word: str) -> str:
@@ -113,6 +119,8 @@ def _builder(file: Path) -> str:
     return "build"
 
 
-def _quietly(report: Report) -> str:
-    """The diagnostics and the verdict."""
-    return "\n".join([*(diagnostic_text(each, width()) for each in report.diagnostics), report.status])
+def _text(report: Report, whole: int, *, quiet: bool) -> str:
+    """Return the report; `quiet`: the findings and the verdict."""
+    if quiet:
+        return "\n".join([*findings_text(report.diagnostics, width(), whole), report.status])
+    return render(report, width(), whole) + pointers(report.diagnostics)

@@ -65,6 +65,8 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
     subject = _subject(job)
     progress("checking")
     report = check_subject(subject, progress)
+    from shapeproof.export.report.saved import saved_report  # loads torch, as the model has by now
+
     report = dataclasses.replace(report, diagnostics=in_spec(report.diagnostics, job))
     for line in questions(report) if job.verbose else ():
         progress(line)
@@ -82,6 +84,7 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
         ),
         notes=report.notes,
         seconds=time.monotonic() - begin,
+        report=saved_report(report),
     )
 
 

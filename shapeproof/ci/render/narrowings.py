@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import shapeproof
 from shapeproof.ci.plain import plain_line
-from shapeproof.ci.render import github, sarif
+from shapeproof.ci.render import github, html, sarif
 from shapeproof.ci.render.findings import Remark, shown
 from shapeproof.constraints.records.diagnostics import Diagnostic
 
@@ -25,14 +25,20 @@ class DiffFormat(StrEnum):
     JSON = "json"
     SARIF = "sarif"
     GITHUB = "github"
+    HTML = "html"
 
 
 Compared: TypeAlias = tuple[str, Diagnostic | None]
 """The name of a locked model, and the inputs that it no longer accepts."""
 
 
-def render_diff(found: Sequence[Compared], new: Sequence[str], form: DiffFormat) -> str:
-    """Return the comparison of each locked model, and the models that are not locked, in a form."""
+def render_diff(
+    found: Sequence[Compared], new: Sequence[str], form: DiffFormat, contracts: Sequence[html.Contracts] = ()
+) -> str:
+    """Return the comparison of each locked model, and the models that are not locked, in a form.
+
+    `contracts`: what each of the locked models accepted and accepts; the page alone shows it.
+    """
     remarks = [(name, lost) for name, lost in found if lost]
     match form:
         case DiffFormat.TEXT:
@@ -43,6 +49,9 @@ def render_diff(found: Sequence[Compared], new: Sequence[str], form: DiffFormat)
             return sarif.log(remarks)
         case DiffFormat.GITHUB:
             return github.annotated(remarks, _text(len(found), remarks, new))
+        case DiffFormat.HTML:
+            told = [(name, "same" if lost is None else _kind(lost), lost) for name, lost in found]
+            return html.compared(told, new, contracts)
 
 
 def _text(count: int, lost: Sequence[Remark], new: Sequence[str]) -> str:

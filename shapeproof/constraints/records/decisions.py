@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal, TypeAlias, get_args
 
 from shapeproof.constraints.formulas import Compare, Formula
 from shapeproof.constraints.terms import Symbol, Term
@@ -75,3 +76,27 @@ class Decision:
         The question alone does not tell where else that code takes the same side.
         """
         return self.kind is Kind.BRANCH and self.operator is None and self.where is not None
+
+
+Settled: TypeAlias = Literal["refuted", "undecided", "from data", "traced", "in place", "follows", "proved"]
+"""How a question was settled: by a finding (`refuted`, `undecided`), at run time, by a look at the other answer, by
+running the operator that asks again, by another answer (so where that one holds), or for all declared sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about sizes: what holds of the sizes as it was answered, in the user's names, and the line that asks.
+
+    >>> Question("x.shape[0] >= 1", "proved").settled
+    'proved'
+    """
+
+    text: str
+    settled: Settled
+    where: SourceLocation | None = None
+    operator: str | None = None
+
+    @property
+    def rank(self) -> int:
+        """A sort key: the worst first."""
+        return get_args(Settled).index(self.settled)

@@ -27,7 +27,15 @@ from shapeproof.export.build.program import ReportedProgram
 from shapeproof.export.build.regions import ReportedRegions
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Deferred
-from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
+from shapeproof.export.explore.findings import (
+    Exploration,
+    Finding,
+    Outcome,
+    questions,
+    questions_of_several,
+    refuted_sizes,
+    statistics,
+)
 from shapeproof.export.explore.regions import Split, proved
 from shapeproof.export.graph import nodes
 from shapeproof.export.report.explain import (
@@ -86,9 +94,10 @@ def conclude(
     status = "refuted" if refuted else "undecided" if undecided or diagnostics else "proved"
     return replace(
         _explored(found, inputs, status),
-        diagnostics=tuple(diagnostics),
+        diagnostics=_worst_first(diagnostics),
         domain=domain_of_sizes(enforced, inputs) if program is not None else (),
         notes=tuple(notes),
+        regions=RegionMap((), tuple(enforced), refuted_sizes(found.findings), inputs.user_names),
         bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         program=program,
@@ -102,12 +111,18 @@ def _explored(found: Exploration, inputs: Inputs, status: str) -> Report:
     return Report(
         status,
         decisions=found.main.trial.decisions,
+        questions=questions(found, inputs.user_names),
         statistics=statistics(found),
         inputs=inputs.shapes,
         shared_failures=found.shared,
         oblivious=size_oblivious(found, status, inputs.user_names),
         trusted={name: compared for name, compared in found.trusted.items() if name not in found.checked},
     )
+
+
+def _worst_first(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return what refutes before what leaves something undecided."""
+    return tuple(sorted(diagnostics, key=lambda each: each.severity != "error"))
 
 
 def _enforced(
@@ -204,16 +219,16 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> 
         told.append(uncovered())
     found = Report(
         status="refuted" if refuted else "undecided" if told else "proved",
-        diagnostics=tuple(told),
+        diagnostics=_worst_first(told),
         decisions=tuple(decision for report in reports for decision in report.decisions),
+        questions=questions_of_several(
+            [questions(each.found, inputs.user_names, done.findings) for each in done.regions]
+        ),
         domain=() if refuted else domain_of_sizes(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
         shared_failures=tuple(dict.fromkeys(each for report in reports for each in report.shared_failures)),
         regions=RegionMap(
-            tuple(region.holds for region in done.regions),
-            tuple(domain),
-            tuple(f.negate(finding.requirement) for finding in done.findings),
-            inputs.user_names,
+            tuple(each.holds for each in done.regions), tuple(domain), refuted_sizes(done.findings), inputs.user_names
         ),
         statistics=counts | {"regions": len(reports), "traces": traces},
         trusted=dict(trusted),

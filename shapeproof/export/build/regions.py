@@ -56,6 +56,12 @@ class ReportedRegions:
     explored: tuple[torch.nn.Module, Inputs, Split] | None = field(default=None, repr=False)
     """The model, its inputs and its regions; None for programs that are loaded or put together."""
 
+    def _repr_html_(self) -> str:
+        from shapeproof.tables import table
+
+        rows = ((str(number), text) for number, text in enumerate(self.domains, 1))
+        return table(("region", "where"), rows) if self.report is None else self.report._repr_html_()
+
     def carry(self, report: Report) -> None:
         """Attach the report, also to the file when the programs are saved."""
         self.report = report

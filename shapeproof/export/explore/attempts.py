@@ -160,7 +160,8 @@ def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced
     open_ = [step for step in trial.steps if not implied(step.decision.taken, here)]
     if any(step.decision.equated is not None or trial.about_data(step.decision.formula) for step in open_):
         return None
-    trial.questions.answered |= {step.decision.formula for step in trial.steps}
+    trial.questions.answered |= {step.decision.formula: step.decision for step in trial.steps}
+    trial.questions.relative |= trial.questions.answered.keys()
     trial.harmless = [step for step in trial.harmless if not implied(step.decision.taken, here)]
     _rebase(trial, here, open_)
     return traced

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -11,7 +11,8 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import Point, holds_at
-from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.decisions import Decision, Kind, Question, Settled
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.explore.beside_eager.forms import Form
 from shapeproof.export.explore.beside_eager.runner import Replay
 from shapeproof.export.graph.aliasing import observes_aliasing
@@ -19,7 +20,7 @@ from shapeproof.export.source.names import rounds
 from shapeproof.export.trace.calls.fakes import hides_a_write
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.wording import short
+from shapeproof.wording import place_text
 
 
 class Outcome(Enum):
@@ -118,7 +119,7 @@ class SharedFailure:
     source: str = ""
 
     def __str__(self) -> str:
-        at = f" at {short(self.file)}:{self.line}" if self.file else ""
+        at = f" at {place_text(self.file, self.line)}" if self.file else ""
         by = f" in {self.operator}" if self.operator else ""
         return f"eager and the program both raise where {self.condition}{self.source}{at}{by}: {self.error}"
 
@@ -357,10 +358,60 @@ def statistics(found: Exploration) -> dict[str, int]:
     traced = {step.decision.formula for step in trial.steps}
     in_place = {step.decision.formula for step in trial.harmless} - traced
     return {
-        "questions about sizes": len(trial.questions.answered | traced | in_place),
-        "answered by the domain": len(trial.questions.answered - traced - in_place),
+        "questions about sizes": len(trial.questions.answered.keys() | traced | in_place),
+        "answered by the domain": len(trial.questions.answered.keys() - traced - in_place),
         "settled in place": len(in_place),
         "left to be traced": len(traced),
         "regions": 1 + len(found.served),
         "traces": found.traces,
     }
+
+
+def questions(found: Exploration, names: Mapping[str, str], beside: Sequence[Finding] = ()) -> tuple[Question, ...]:
+    """Return the questions of the program's trace, each with how it was settled: by a finding, or one `beside` these.
+
+    Law: what is `proved` holds at all sizes of the trace's domain.
+    """
+    trial = found.main.trial
+    findings = (*found.findings, *beside)
+    answered, named = trial.questions.answered.values(), trial.questions.names
+    checks = [
+        Question(_in_names(each.formula, names, named), "from data", each.place.user, each.place.operator)
+        for each in trial.learned.checks
+    ]
+    ways: tuple[tuple[Settled, Iterable[Decision]], ...] = (
+        *(("follows" if each.formula in trial.questions.relative else "proved", (each,)) for each in answered),
+        ("in place", (step.decision for step in trial.harmless)),
+        ("traced", (step.decision for step in trial.steps)),
+        *(("undecided" if each.outcome is Outcome.UNDECIDED else "refuted", (each.decision,)) for each in findings),
+    )
+    settled = {decision.formula: (decision, how) for how, decisions in ways for decision in decisions}
+    return *checks, *(
+        Question(_in_names(decision.taken, names, named), how, decision.where, decision.operator)
+        for decision, how in settled.values()
+        if decision.formula.symbols
+    )
+
+
+def questions_of_several(regions: Sequence[tuple[Question, ...]]) -> tuple[Question, ...]:
+    """Return the questions of the traces of several regions, each as it was settled worst: proved is proved in all."""
+    everywhere = set[Question]().union(*regions).intersection(*regions)
+    every = [
+        each if each.settled != "proved" or each in everywhere else replace(each, settled="follows")
+        for region in regions
+        for each in region
+    ]
+    worst = {(each.text, each.where): each for each in sorted(every, key=lambda each: -each.rank)}
+    return tuple(dict.fromkeys(worst[each.text, each.where] for each in every))
+
+
+def refuted_sizes(findings: Iterable[Finding]) -> tuple[Formula, ...]:
+    """Return the sizes of each finding that refutes them, as a formula; data and what is undecided tell no sizes."""
+    about_sizes = (each for each in findings if each.outcome not in {Outcome.DATA, Outcome.UNDECIDED})
+    return tuple(f.negate(each.requirement) for each in about_sizes)
+
+
+def _in_names(formula: Formula, names: Mapping[str, str], named: Mapping[Formula, Mapping[str, str]]) -> str:
+    """Return a formula in the user's names, with those at the line that asks."""
+    here = named.get(formula) or named.get(formula.negation, {})
+    return format_formula(formula, rename={**names, **here})

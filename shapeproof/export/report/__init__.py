@@ -10,7 +10,9 @@ remedies.py     declarations that are proved to help
 oblivious.py    size-oblivious assumptions that are proved harmless
 sizes.py        the domain in terms of the inputs' sizes
                 sizes that come from data, with their bounds
-region_map.py   a map of the regions of a split model
-render.py       a report as text, and as HTML for notebooks
+region_map.py   the regions of a domain, and where a size lies
+render.py       a report as text
+colours.py      a report as text in colour
 saved.py        a report to and from JSON
+page/           a report as a page, and in notebooks
 """

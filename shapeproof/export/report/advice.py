@@ -27,7 +27,7 @@ from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
-from shapeproof.wording import line_text, short, values_text
+from shapeproof.wording import line_text, place_text, values_text
 
 _WRITABLE = f.Compare | f.RealCompare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 _FLOATS = t.RealSymbol | t.RealConstant | t.FromInt
@@ -46,7 +46,7 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str]) -> tuple[He
     if there is None or not (isinstance(find(f.TRUE, passing), dict) and implied(finding.requirement, passing)):
         return ()
     checks = (f"torch._check({check_text(part, there.names, trial.data_point.flags)})" for part in parts)
-    line = f"before {short(there.file)}:{there.line}{there.means}"
+    line = f"before {place_text(there.file, there.line)}{there.means}"
     proof = f"{line}; proved to settle the question{_elsewhere(passing, trial, names)}"
     return (Help("; ".join([*there.bindings, *checks]), proof),)
 

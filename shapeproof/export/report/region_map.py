@@ -1,23 +1,29 @@
-"""Draws the regions of a split model: as a table, and for one or two dims as a map of sizes.
+"""The regions of a domain: as a table, and over one or two dims as a map of sizes.
 
-The map evaluates the regions' formulas at every size, or at a sample of sizes.
+The map evaluates the regions' formulas at every size, or at a sample of sizes; page/drawing.py draws it.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
-from xml.sax.saxutils import escape
+from typing import TYPE_CHECKING, overload
 
-from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.errors import UsageError, nearest
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.domain import ranges
 from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.constraints.terms import FloorDiv
 from shapeproof.wording import values_text
+
+if TYPE_CHECKING:
+    from shapeproof.export.report.page.drawing import Picture
 
 CELLS = 128
 """The maximal number of sizes drawn per dim; a larger range is sampled at equal distances."""
@@ -25,14 +31,11 @@ UNBOUNDED = 64
 """The range drawn for a dim without an upper bound: from its lower bound to this much more."""
 
 REFUSED, REFUTED, UNSERVED = "refused", "refuted", "not served"
+DECLARED, ELSEWHERE = "in the domain", "depends on other sizes"
+"""Without regions, and where a formula names a size that is not drawn."""
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#7f7f7f")
-_FILLS = {REFUSED: "#eeeeee", REFUTED: "url(#refuted)", UNSERVED: "#ffffff"}
-_HATCH = (
-    '<defs><pattern id="refuted" width="6" height="6" patternUnits="userSpaceOnUse">'
-    '<rect width="6" height="6" fill="#ffffff"/><path d="M0,6 L6,0" stroke="#b00000" stroke-width="2"/>'
-    "</pattern></defs>"
-)
-_WIDTH, _STRIP, _LEFT, _TOP, _LINE = 480, 40, 70, 16, 18
+"""Okabe and Ito's, which the colour-blind can tell apart."""
+_FILLS = {DECLARED: "#a6d8b4", REFUTED: "#e5484d", REFUSED: "#eeeeee", UNSERVED: "#ffffff", ELSEWHERE: "#d8d8d8"}
 
 
 @dataclass(frozen=True)
@@ -81,29 +84,91 @@ class RegionMap(Sequence[str]):
         return "\n".join(line.rstrip() for line in lines)
 
     def where(self, point: Mapping[str, int]) -> str:
-        """Return where a point lies: `region 1` and so on, refused, refuted, or not served."""
-        if not all(holds_at(formula, point) for formula in self.domain):
-            return REFUSED
-        if any(holds_at(formula, point) for formula in self.refuted):
-            return REFUTED
-        inside = (number for number, formula in enumerate(self.holds, 1) if holds_at(formula, point))
-        return next((f"region {number}" for number in inside), UNSERVED)
+        """Return where a point lies: `region 1` and so on, refused, refuted, or not served.
 
-    def svg(self) -> str:
-        """Return a map over one or two dims.
+        A point may have some of the sizes: then the formulas about these alone tell where it lies.
+        """
+        known = point.keys()
+        if not all(holds_at(formula, point) for formula in self.domain if formula.symbols <= known):
+            return REFUSED
+        if any(holds_at(formula, point) for formula in self.refuted if formula.symbols <= known):
+            return REFUTED
+        if not self:
+            return DECLARED
+        told = [(number, formula) for number, formula in enumerate(self.holds, 1) if formula.symbols <= known]
+        inside = (number for number, formula in told if holds_at(formula, point))
+        left = UNSERVED if len(told) == len(self) else ELSEWHERE
+        return next((f"region {number}" for number in inside), left)
+
+    def svg(self, dims: Sequence[str] = (), witnesses: Sequence[Mapping[str, int]] = ()) -> str:
+        """Return a map over one or two dims, drawn by matplotlib.
+
+        Args:
+            dims: names of one or two dims or sizes; without any, the two that are said most of. Formulas that name
+                other dims as well are not drawn.
+            witnesses: sizes by the user's names, marked where they are refuted.
 
         Raises:
-            UsageError: the regions have no dims, or more than two.
+            UsageError: there are no such dims, or more than two are named; or matplotlib is not installed.
         """
-        dims = self._dims()
-        if len(dims) not in {1, 2}:
-            named = ", ".join(self.names.get(name, name) for name in dims) or "no dims"
-            raise UsageError(f"a map has one or two dims, and these regions have {len(dims)}: {named}")
-        across, *up = ((name, _shown(dims[name])) for name in dims)
-        return _svg(self, across, up[0] if up else None)
+        return self.picture(dims, witnesses).svg()
+
+    def picture(self, dims: Sequence[str] = (), witnesses: Sequence[Mapping[str, int]] = ()) -> Picture:
+        """Return what `svg` draws.
+
+        Raises:
+            UsageError: there are no such dims, or more than two are named.
+        """
+        from shapeproof.export.report.page.drawing import Picture
+
+        chosen = self._chosen(dims)
+        across, *up = chosen.items()
+        others = [{up[0][0]: value} for value in up[0][1]] if up else [dict[str, int]()]
+        rows = tuple(tuple(self.where({across[0]: value} | other) for value in across[1]) for other in others)
+        regions = [f"region {number}" for number in range(1, len(self) + 1)]
+        texts = {name: f"{name}   {text}" for name, text in zip(regions, self, strict=True)}
+        met = {kind for row in rows for kind in row}
+        kinds = [*regions, *(kind for kind in _FILLS if kind in met)]
+        fills = dict(zip(regions, itertools.cycle(_COLOURS), strict=False)) | _FILLS
+        axes = tuple((self.names.get(name, name), values) for name, values in chosen.items())
+        marked = tuple(self._refuted_points(list(chosen), witnesses))
+        return Picture(axes, rows, {kind: (texts.get(kind, kind), fills[kind]) for kind in kinds}, marked)
+
+    def _refuted_points(
+        self, dims: Sequence[str], witnesses: Sequence[Mapping[str, int]]
+    ) -> dict[tuple[int, int], None]:
+        """Return the witnesses whose drawn sizes are refuted whatever the others are, as points of the plane."""
+        names = {self.names.get(name, name): name for name in dims}
+        found = [{names[said]: value for said, value in each.items() if said in names} for each in witnesses]
+        inside = [each for each in found if len(each) == len(dims) and self.where(each) == REFUTED]
+        return dict.fromkeys((each[dims[0]], each[dims[1]] if len(dims) == 2 else 0) for each in inside)
 
     def _repr_svg_(self) -> str | None:
-        return self.svg() if self and len(self._dims()) in {1, 2} else None
+        try:
+            return self.svg() if self else None
+        except UsageError:
+            return None
+
+    def _chosen(self, dims: Sequence[str]) -> dict[str, Sequence[int]]:
+        """Return the drawn values of one or two dims."""
+        own = self._dims()
+        if len(dims) > 2 or not own:
+            named = ", ".join(dims) or "no dims"
+            raise UsageError(f"expected one or two dims to draw, got {named}")
+        known = {self.names.get(name, name): name for name in own} | {name: name for name in own}
+        for name in dims:
+            if name not in known:
+                raise UsageError(f"no dim is called {name!r}{nearest(name, known)}")
+        chosen = [known[name] for name in dims] or self._said_most_of(own)
+        return {name: self._shown(own[name]) for name in chosen}
+
+    def _said_most_of(self, dims: Mapping[str, Interval]) -> list[str]:
+        """Return the two dims that most formulas are about, findings before declarations; one if there is no other."""
+        pairs = [set(pair) for pair in itertools.combinations(dims, 2)] or [set(dims)]
+        about = [[each.symbols for each in group] for group in ((*self.refuted, *self.holds), self.domain)]
+        counts = [[sum(symbols <= pair for symbols in group) for group in about] for pair in pairs]
+        best = pairs[counts.index(max(counts))]
+        return [name for name in dims if name in best]
 
     def _dims(self) -> dict[str, Interval]:
         """Return the range of each symbol, in order of declaration."""
@@ -114,74 +179,27 @@ class RegionMap(Sequence[str]):
 
     def _example(self, kind: str) -> str:
         """Return the first drawn point of this kind, in words; empty if there is none."""
-        dims = {name: _shown(interval) for name, interval in self._dims().items()}
+        dims = {name: self._shown(interval) for name, interval in self._dims().items()}
         for values in itertools.islice(itertools.product(*dims.values()), CELLS**2):
             point = dict(zip(dims, values, strict=True))
             if self.where(point) == kind:
                 return values_text(point, self.names)
         return ""
 
+    def _shown(self, interval: Interval) -> Sequence[int]:
+        """Return the sizes that are drawn of a range: all, or some at equal distances.
 
-def _shown(interval: Interval) -> Sequence[int]:
-    low = 0 if interval.lower is None else interval.lower
-    high = low + UNBOUNDED if interval.upper is None else interval.upper
-    return range(low, high + 1, max(1, -(-(high + 1 - low) // CELLS)))
+        Law: no distance shares a factor with a number that sizes are divided by. With sizes 1, 3, 5, ... alone,
+        `n % 2 == 0` would seem to hold nowhere.
+        """
+        low = 0 if interval.lower is None else interval.lower
+        high = low + UNBOUNDED if interval.upper is None else interval.upper
+        least = max(1, -(-(high + 1 - low) // CELLS))
+        return range(low, high + 1, next(step for step in itertools.count(least) if math.gcd(step, self._divided) == 1))
 
-
-def _svg(regions: RegionMap, across: tuple[str, Sequence[int]], up: tuple[str, Sequence[int]] | None) -> str:
-    """Draw the cells, the axes with their ends, and a legend."""
-    (x_name, columns), (y_name, rows) = across, up or ("", [0])
-    width = _WIDTH / len(columns)
-    height = (_WIDTH if up else _STRIP) / len(rows)
-    body = []
-    seen = {f"region {number}" for number in range(1, len(regions) + 1)}
-    for row, y in enumerate(reversed(rows)):
-        kinds = [regions.where({x_name: x} | ({y_name: y} if up else {})) for x in columns]
-        seen.update(kinds)
-        for kind, start, count in _runs(kinds):
-            box = f'x="{_LEFT + start * width:g}" y="{_TOP + row * height:g}"'
-            body.append(f'<rect {box} width="{count * width:g}" height="{height:g}" fill="{_fill(kind)}"/>')
-    bottom = _TOP + height * len(rows)
-    body += _axes(regions.names.get(x_name, x_name), columns, bottom)
-    if up:
-        body += [_text(_LEFT - 6, bottom, str(rows[0]), "end"), _text(_LEFT - 6, _TOP + 12, str(rows[-1]), "end")]
-        body.append(_text(4, (_TOP + bottom) / 2, regions.names.get(y_name, y_name)))
-    legend = bottom + 2 * _LINE
-    for index, kind in enumerate(sorted(seen, key=_order)):
-        top = legend + index * _LINE
-        body.append(f'<rect x="{_LEFT}" y="{top:g}" width="12" height="12" fill="{_fill(kind)}" stroke="#666666"/>')
-        number = _order(kind)
-        body.append(_text(_LEFT + 20, top + 11, f"{kind}   {regions[number - 1]}" if number <= len(regions) else kind))
-    size = f'width="{_LEFT + _WIDTH + 16}" height="{legend + len(seen) * _LINE + 4:g}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
-    return "\n".join([head, _HATCH, *body, "</svg>"]) + "\n"
-
-
-def _runs(kinds: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    start = 0
-    for kind, run in itertools.groupby(kinds):
-        count = len(list(run))
-        yield kind, start, count
-        start += count
-
-
-def _axes(name: str, columns: Sequence[int], bottom: float) -> list[str]:
-    step = columns[1] - columns[0] if len(columns) > 1 else 1
-    title = name if step == 1 else f"{name}, every {step}"
-    ends = [_text(_LEFT, bottom + 14, str(columns[0])), _text(_LEFT + _WIDTH, bottom + 14, str(columns[-1]), "end")]
-    return [*ends, _text(_LEFT + _WIDTH / 2, bottom + 14, title, "middle")]
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _order(kind: str) -> int:
-    """Return a sort key: regions by number, then the other kinds."""
-    if kind.startswith("region "):
-        return int(kind.removeprefix("region "))
-    return 1_000_000 + list(_FILLS).index(kind)
-
-
-def _fill(kind: str) -> str:
-    return _FILLS.get(kind) or _COLOURS[(_order(kind) - 1) % len(_COLOURS)]
+    @functools.cached_property
+    def _divided(self) -> int:
+        """The product of the numbers that sizes are divided by."""
+        nodes = (node for formula in (*self.holds, *self.domain, *self.refuted) for node in postorder(formula))
+        divisors = (node.divisor for node in nodes if isinstance(node, FloorDiv))
+        return math.prod({abs(each.constant_value) for each in divisors if each.is_constant})

@@ -1,37 +1,34 @@
-"""Renders a report as text, and as HTML for notebooks: all layout of diagnostics is here.
-
-The text is plain and of bounded width; the caller may add colour. The HTML has the same words, escaped, and tables for
-lists; it has no script, style sheet or link, so it looks the same in every notebook viewer.
-"""
+"""Renders a report as text: plain, and of bounded width. The caller may add colour."""
 
 from __future__ import annotations
 
 import linecache
 import textwrap
 from collections.abc import Iterable, Sequence
-from html import escape
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
-from shapeproof.seen.plots import plot_html
-from shapeproof.wording import short
+from shapeproof.wording import place_text
 
 if TYPE_CHECKING:
     from shapeproof.export.report.report import Report
-    from shapeproof.export.report.sizes import Bound
 
 WIDTH = 100
 BOUNDS = 8
 """The maximal number of tensors shown with sizes from data."""
-FEW = 6
+SHOWN = 10
+"""The most findings that are all told whole, if no other number is asked for."""
+WHOLE = "whole in report.html() and by `shapeproof explain --show {}`"
+FEW = 3
 """The most sizes or errors that a reader counts at a glance."""
 SERVED = {"proved", "undecided"}
 """The verdicts with a program, whose accepted inputs are shown."""
 
 
-def render(report: Report, width: int = WIDTH) -> str:
-    """Return the whole report."""
-    parts = [diagnostic_text(diagnostic, width) for diagnostic in report.diagnostics]
+def render(report: Report, width: int = WIDTH, show: int = SHOWN) -> str:
+    """Return the whole report; of more than `show` findings, some are told in short."""
+    parts = findings_text(report.diagnostics, width, show)
     parts += [_wrap(f"note: {note}", width, "      ") for note in report.notes]
     parts.append(summary(report, width))
     return "\n".join(parts)
@@ -71,12 +68,48 @@ def sized(count: int, name: str) -> str:
     return f"{count} {first.removesuffix('s') if count == 1 else first}{space}{rest}"
 
 
+def findings_text(found: Sequence[Diagnostic], width: int = WIDTH, show: int = SHOWN) -> list[str]:
+    """Return the findings as texts: all whole, or if they are more than `show`, those of one id at one line together.
+
+    Then the first of each group is told whole, and of the others what is required, and their help. In the groups after
+    the first `show`, no more than that is told of any.
+    """
+    if len(found) <= show:
+        return [diagnostic_text(each, width) for each in found]
+    groups: dict[tuple[str | int | None, ...], list[Diagnostic]] = {}
+    for each in found:
+        groups.setdefault((each.severity, each.id, each.file, each.line), []).append(each)
+    texts = [_group_text(group, width, whole=number < show) for number, group in enumerate(groups.values())]
+    cut = len(found) - min(len(groups), show)
+    return [*texts, _wrap(f"note: {sized(cut, 'findings')} in short; {WHOLE.format(len(found))}", width, "      ")]
+
+
+def _group_text(group: Sequence[Diagnostic], width: int, *, whole: bool) -> str:
+    """Return the findings of one id at one line: the first one whole, or none."""
+    first, *rest = group
+    if whole and not rest:
+        return diagnostic_text(first, width)
+    named = rest if whole else group
+    required = "; ".join(map(_required, named))
+    more = sized(len(named), "findings")
+    head = replace(first, help=()) if whole else Diagnostic(first.id, more, first.severity, first.file, first.line)
+    label = f"{more} more at this line: " if whole else ""
+    lines = [diagnostic_text(head, width), _wrap(f"   = {'required':<9} {label}{required}", width, " " * 16)]
+    return "\n".join([*lines, *(line for each in group for help_ in each.help for line in _help_lines(help_, width))])
+
+
+def _required(diagnostic: Diagnostic) -> str:
+    """Return what a finding requires, in one formula; its title, if no requirement is noted."""
+    noted = (note.text.partition("   ")[0] for note in diagnostic.notes if note.label == "required")
+    return next(noted, diagnostic.message)
+
+
 def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
     """Return one diagnostic: title, place, declarations, requirement, observation, and help if there is any."""
     lines = [_wrap(f"{diagnostic.severity}[{diagnostic.id}]: {diagnostic.message}", width, "  ")]
     if diagnostic.file:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
-        lines.append(_fitting(f"  --> {short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip(), width))
+        lines.append(_fitting(f"  --> {place_text(diagnostic.file, diagnostic.line)}   {source}".rstrip(), width))
     notes = [(note.label, note.text) for note in diagnostic.notes]
     if diagnostic.weakest is not None:
         notes.append(("weakest", on_one_line(diagnostic.weakest)))
@@ -128,38 +161,3 @@ def _fitting(line: str, width: int) -> str:
 
 def _wrap(text: str, width: int, indent: str) -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-_COLOURS = {"proved": "#1a7f37", "refuted": "#cf222e", "undecided": "#9a6700", "vacuous": "#cf222e"}
-
-
-def report_html(report: Report) -> str:
-    """Return the whole report."""
-    colour = _COLOURS[report.status]
-    counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
-    parts = [f'<div><b style="color: {colour}">{report.status}</b> {escape(counts)}</div>']
-    parts += [f"<pre>{escape(diagnostic_text(each))}</pre>" for each in report.diagnostics]
-    parts += [table(("input", "sizes"), ((name, ", ".join(sizes)) for name, sizes in report.inputs.items()))]
-    if report.status in SERVED:
-        parts += [table(("for every input with",), ((each,) for each in report.domain))]
-        parts += [table(("region", "where"), ((str(number), text) for number, text in enumerate(report.regions, 1)))]
-    parts += [report.regions._repr_svg_() or "", plot_html(report.seen), bounds_html(report.bounds)]
-    parts += [f"<div>note: {escape(each)}</div>" for each in report.notes]
-    return "\n".join(part for part in parts if part)
-
-
-def bounds_html(bounds: Iterable[Bound]) -> str:
-    """Return a table of the tensors with a size from data; empty if there are none."""
-    rows = [(each.name, each.dtype, ", ".join(each.sizes), each.missing) for each in bounds]
-    return table(("from data", "dtype", "sizes", "what would bound it"), rows)
-
-
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows under their titles; empty where there are none."""
-    found = [_row("td", row) for row in rows]
-    return "\n".join(["<table>", _row("th", titles), *found, "</table>"]) if found else ""
-
-
-def _row(cell: str, texts: Sequence[str]) -> str:
-    cells = "".join(f'<{cell} style="text-align: left">{escape(text)}</{cell}>' for text in texts)
-    return f"<tr>{cells}</tr>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 
 import shapeproof
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.records.decisions import Decision
+from shapeproof.constraints.records.decisions import Decision, Question
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
@@ -21,7 +21,7 @@ from shapeproof.export.declare.redeclare import Declarations, Deferred
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.render import pointers, render, report_html
+from shapeproof.export.report.render import WIDTH, pointers, render
 from shapeproof.export.report.saved import fields_of, read_report, saved_report
 from shapeproof.export.report.sizes import Bounds
 from shapeproof.export.shim.numbers import symbols
@@ -30,6 +30,9 @@ from shapeproof.seen.plots import SeenSize
 from shapeproof.solver.proofs.certificate import REPORT, VERDICT, Subject, write_certificate
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
     from shapeproof.export.build.program import ReportedProgram
     from shapeproof.export.build.regions import ReportedRegions
 
@@ -49,7 +52,8 @@ class Report:
     domain: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     regions: RegionMap = field(default_factory=RegionMap)
-    """For split branches: the formula of the sizes that each program serves, as texts that draw themselves."""
+    """For split branches: the formula of the sizes that each program serves, as texts that draw themselves. Without
+    split branches it has the domain and the refuted sizes alone, for a drawing."""
     statistics: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
@@ -68,6 +72,8 @@ class Report:
     trusted: Mapping[str, int] = field(default_factory=dict)
     """The number of inputs at which the fake kernel of each custom operator was compared; without operators that
     `check_operator` has proved for all calls of the program."""
+    questions: tuple[Question, ...] = ()
+    """Each question about sizes, with how it was settled and the line that asks."""
     contract: Contract | None = None
     """The contract of the program's inputs, for users without torch; None if no program is returned."""
     program: ReportedProgram | ReportedRegions | None = field(default=None, compare=False)
@@ -80,8 +86,40 @@ class Report:
     def __repr__(self) -> str:
         return render(self)
 
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        from shapeproof.export.report.colours import coloured
+
+        yield coloured(render(self, min(WIDTH, options.max_width)))
+
     def _repr_html_(self) -> str:
-        return report_html(self)
+        from shapeproof.export.report.page.page import fragment
+
+        return fragment(self)
+
+    def html(self, path: str | Path | None = None, *, dims: Sequence[str] = ()) -> str:
+        """Return the report as a page: one file with the code, its questions and findings, and the domain drawn.
+
+        Args:
+            path: a file that the page is written to, too.
+            dims: names of one or two dims over which the domain is drawn; without any, those that are said most of.
+
+        Raises:
+            UsageError: there is no such dim, or matplotlib, which draws them, is not installed.
+            OSError: the file cannot be written.
+
+        >>> import torch
+        >>> from shapeproof.export import check
+        >>> text = check(torch.nn.ReLU(), (torch.ones(3),)).html()
+        >>> text.splitlines()[0], "http" in text
+        ('<!doctype html>', False)
+        """
+        from shapeproof.export.report.page.page import Section, page, title_of
+
+        title = title_of(self)
+        text = page(title, [Section(title, self, self.status)], dims)
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
 
     def repair(self) -> Declarations | None:
         """Return declarations with which the export is proved: the simplest that were found, valid for the example.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import shapeproof
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.records.decisions import Decision, Kind, Question, SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.contract import Contract
@@ -69,6 +69,7 @@ class _Saved:
     decisions: tuple[_Decision, ...]
     shared_failures: tuple[SharedFailure, ...] = ()
     trusted: dict[str, int] = field(default_factory=dict)
+    questions: tuple[Question, ...] = ()
 
 
 @functools.cache

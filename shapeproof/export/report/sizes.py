@@ -18,7 +18,6 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import FloorDiv, Term, constant, modulo, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.report.render import bounds_html
 from shapeproof.solver.learned.reduction import substitute
 
 
@@ -95,4 +94,7 @@ class Bounds(tuple[Bound, ...]):
         return "\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
-        return bounds_html(self)
+        from shapeproof.tables import table
+
+        rows = [(each.name, each.dtype, ", ".join(each.sizes), each.missing) for each in self]
+        return table(("from data", "dtype", "sizes", "what would bound it"), rows)

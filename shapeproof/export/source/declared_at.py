@@ -19,6 +19,7 @@ from typing import TypeAlias
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, outwards
 from shapeproof.export.source.names import tree_of
+from shapeproof.wording import cell_name
 
 Where: TypeAlias = Callable[[str], SourceLocation | None]
 """Returns the line of a Dim, by its name, or of a relation; None if it is unknown."""
@@ -49,7 +50,8 @@ def in_the_file_of(made_by: object) -> Where:
 
 
 def _in(file: str, line: int) -> Where:
-    return nowhere if file.startswith(("<", *_INSTALLED)) else functools.partial(_where, file=file, line=line)
+    unknown = file.startswith("<") and not cell_name(file)
+    return nowhere if unknown or file.startswith(_INSTALLED) else functools.partial(_where, file=file, line=line)
 
 
 def _where(name: str, *, file: str, line: int) -> SourceLocation:

@@ -20,7 +20,7 @@ from shapeproof.export.source.abstract import InPlaceOf, reached
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
 from shapeproof.export.source.instructions import READ, Step, instructions
-from shapeproof.wording import short
+from shapeproof.wording import place_text
 
 Raised = dict[tuple[str, int, type[BaseException]], str]
 """From the file, line and class of an exception to the text of its first occurrence."""
@@ -38,7 +38,7 @@ def only_in_the_first(first: Raised, second: Raised) -> str | None:
     for (file, line, kind), text in first.items():
         if (file, line, kind) not in second:
             what = f"{kind.__name__}: {text.partition(chr(10))[0]}"
-            where = f"{short(file)}:{line}"
+            where = place_text(file, line)
             return f"{where}: the model catches `{what}`, which is raised while it is traced, and not in eager"
     return None
 

@@ -27,8 +27,10 @@ class Questions:
     """The user's names for the symbols of a question, at the line that asks."""
     learned_before: dict[Formula, int] = field(default_factory=dict)
     """For each question, how many facts the trace had learned when it was asked."""
-    answered: set[Formula] = field(default_factory=set)
-    """Questions that the region answers."""
+    answered: dict[Formula, Decision] = field(default_factory=dict)
+    """The questions that the region answers, each as it was asked first."""
+    relative: set[Formula] = field(default_factory=set)
+    """Those of them whose answer may follow from a decision: it is not claimed of every declared size."""
     against: dict[Formula, Decision] = field(default_factory=dict)
     """The questions whose answer from the region differs from torch's fallback."""
     rounds: Counter[Formula] = field(default_factory=Counter)

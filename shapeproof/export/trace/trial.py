@@ -179,10 +179,14 @@ class Trial:
 
     def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
-        told, declared = None, self.shared.declared if saves_time(Saving.ANSWERS) else None
-        if declared is not None and formula.symbols <= declared.history.symbols:
-            told = truth(formula, declared).always
+        told = self._declared_to_be(formula)
         return truth(formula, facts or self.region).always if told is None else told
+
+    def _declared_to_be(self, formula: Formula) -> bool | None:
+        """Return the formula's truth if the declared domain is asked first and tells it, else None."""
+        declared = self.shared.declared if saves_time(Saving.ANSWERS) else None
+        known = declared is not None and formula.symbols <= declared.history.symbols
+        return truth(formula, declared).always if declared is not None and known else None
 
     def choose(
         self,
@@ -223,7 +227,7 @@ class Trial:
             if rejoins:
                 self.forget(len(self.steps) - 1, (0,), len(self.learned.formulas))
         else:
-            self.questions.answered.add(formula)
+            self._answered(formula, kind, place, outcome=answer)
             if fallback not in {None, answer} and formula not in self.questions.against:
                 self.questions.against[formula] = _decision(formula, kind, place(), outcome=answer)
             self._note(formula, kind, place, outcome=answer)
@@ -297,7 +301,7 @@ class Trial:
         if answer is False and self.about_data(formula) and truth(formula, self.facts).always is False:
             self.learned.impossible = self.learned.impossible or DataCheck(formula, place(), message())
         if answer is not None:
-            self.questions.answered.add(formula)
+            self._answered(formula, Kind.ASSERTED, place, outcome=answer)
             self._note(formula, Kind.ASSERTED, place, outcome=answer)
             return answer
         outcome = holds(formula, self.point)
@@ -395,6 +399,13 @@ class Trial:
         self.region = self.region.assuming(decision.taken)
         if formula.symbols <= self.point.keys():
             self.region.add_sample(self.point)
+
+    def _answered(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
+        """Note a question that the region answers, and the line that asks it first."""
+        if formula not in self.questions.answered:
+            self.questions.answered[formula] = _decision(formula, kind, place(), outcome=outcome)
+            if self.steps and self._declared_to_be(formula) is None:
+                self.questions.relative.add(formula)
 
     def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
         """Note a question that earlier decisions answered, if the facts alone leave it open."""

@@ -125,3 +125,43 @@ def test_every_part_of_a_diagnostic_has_its_place(golden):
 
 def test_plain_text_has_no_colour(report):
     assert "\x1b" not in str(report)
+
+
+def thirty():
+    """Findings of three ids at four lines, as a model with thirty-one inputs has them; some have help."""
+    required = [
+        *(("divides", 6, f"a[{i}].shape[0] % {i % 3 + 2} == 0") for i in range(12)),
+        *(("bound", 8, f"a[{i}].shape[0] >= 4") for i in range(12, 20)),
+        *(("relation", 10, f"a[{i}].shape[0] == 1 or a[{i}].shape[0] == 4") for i in range(20, 29)),
+        ("equal", 17, "a[29].shape[0] + a[30].shape[0] == 12"),
+    ]
+    for number, (name, line, formula) in enumerate(required):
+        notes = (
+            Note("declared", f'a[{number}].shape[0] = Dim("d{number}", min=1, max=64)   at export.py:5'),
+            Note("required", f"{formula}   by aten.view.default"),
+            Note("fails at", f"a[{number}].shape[0] = 1 (and 30 sizes more, in its witness)   replayed; eager raises"),
+        )
+        help_ = (Help(f"d{number} = 12", "proved, with the other help: settles this"),) if number % 5 == 0 else ()
+        yield Diagnostic(name, f"`{formula}` must hold", file="thirty.py", line=line, notes=notes, help=help_)
+
+
+def test_thirty_findings_are_readable(golden):
+    """The fault: two hundred lines, of which six were one cause twelve times."""
+    report = Report("refuted", tuple(thirty()), statistics={"questions about sizes": 115})
+    golden.check("export/thirty_findings.txt", str(report))
+    assert len(str(report).splitlines()) <= 60
+
+
+@pytest.mark.parametrize("show", [0, 1, 2, 4, 29, 30, 31])
+def test_in_short_or_whole_every_requirement_and_every_help_is_told(show):
+    found = list(thirty())
+    text = render(Report("refuted", tuple(found)), show=show)
+    in_one_line = " ".join(text.split())
+    for each in found:
+        required = next(note.text for note in each.notes if note.label == "required").partition("   ")[0]
+        assert required in in_one_line
+        assert all(help_.text in text for help_ in each.help)
+    whole = text.count("fails at")
+    assert whole == (30 if show >= 30 else min(show, 4))
+    assert ("in short" in text) is (show < 30)
+    assert f"{30 - whole} findings in short" in text or show >= 30
