@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Options, Specs, checked, matches, spread
+from shapeproof.ci.commands.check import Options, OutputFile, Specs, checked, matches, spread
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import NAME, Locked, read_lock
 from shapeproof.ci.locked.narrowing import narrowing
@@ -30,7 +30,8 @@ _STATUS = {"narrowed": 1, "no-verdict": NO_VERDICT, "undecided": EXIT_STATUS["un
 def diff(
     specs: Specs = None,
     *,
-    form: Annotated[DiffFormat, typer.Option("--format", help="The form of what goes to stdout.")] = DiffFormat.TEXT,
+    form: Annotated[DiffFormat, typer.Option("--format", help="The form of the result.")] = DiffFormat.TEXT,
+    output: OutputFile = None,
     options: Options,
 ) -> None:
     """Compare what each model accepts now with shapeproof.lock, beside the spec.
@@ -44,7 +45,7 @@ def diff(
     outcomes = checked(specs, options)
     found = list(_compared(locks, outcomes))
     new = [check.name for check in (each.check for each in outcomes) if check.name not in locks[check.job.root]]
-    show(render_diff(found, new, form), commands=form is DiffFormat.GITHUB)
+    show(render_diff(found, new, form), commands=form is DiffFormat.GITHUB, output=output)
     kinds = {lost.id for _, lost in found if lost}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 

@@ -61,7 +61,7 @@ def load_subject(target: str) -> Subject:
     from shapeproof.export.source.declared_at import in_the_file_of  # loads torch, as the model has by now
 
     if not isinstance(found, tuple | list) or len(found) not in {4, 5}:
-        alone = "; what returns a model alone needs inputs in a spec" if callable(found) else ""
+        alone = "; of a model alone `shapeproof init TARGET EXAMPLE` writes a spec" if callable(found) else ""
         raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}{alone}")
     return replace(Subject(*found), where=in_the_file_of(build))
 

@@ -2,6 +2,7 @@
 
 text.py         for people
 github.py       annotations of a pull request
+gcc.py          for editors
 json.py, junit.py, sarif.py   for other tools
 findings.py     the remarks that all forms share
 narrowings.py   the forms of `shapeproof diff`
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.render import github, json, junit, sarif, text
+from shapeproof.ci.render import gcc, github, json, junit, sarif, text
 
 
 class Format(StrEnum):
@@ -24,6 +25,7 @@ class Format(StrEnum):
     SARIF = "sarif"
     JUNIT = "junit"
     GITHUB = "github"
+    GCC = "gcc"
 
 
 _RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
@@ -31,6 +33,7 @@ _RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
     Format.SARIF: sarif.render,
     Format.JUNIT: junit.render,
     Format.GITHUB: github.render,
+    Format.GCC: gcc.render,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import shapeproof
 from shapeproof.ci.plain import plain_line
-from shapeproof.ci.render import github, sarif
+from shapeproof.ci.render import gcc, github, sarif
 from shapeproof.ci.render.findings import Remark, shown
 from shapeproof.constraints.records.diagnostics import Diagnostic
 
@@ -25,6 +25,7 @@ class DiffFormat(StrEnum):
     JSON = "json"
     SARIF = "sarif"
     GITHUB = "github"
+    GCC = "gcc"
 
 
 Compared: TypeAlias = tuple[str, Diagnostic | None]
@@ -41,6 +42,8 @@ def render_diff(found: Sequence[Compared], new: Sequence[str], form: DiffFormat)
             return _json(found, new)
         case DiffFormat.SARIF:
             return sarif.log(remarks)
+        case DiffFormat.GCC:
+            return gcc.lines(remarks)
         case DiffFormat.GITHUB:
             return github.annotated(remarks, _text(len(found), remarks, new))
 
