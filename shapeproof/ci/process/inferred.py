@@ -88,7 +88,8 @@ def _shared(contract: Contract, names: dict[str, str]) -> dict[str, str]:
     for formula in contract.formulas:
         equal = re.fullmatch(r"(\w+) == (\w+)", format_formula(formula, names))
         if equal and set(equal.groups()) <= set(names.values()):
-            names = {symbol: equal[1] if name == equal[2] else name for symbol, name in names.items()}
+            first, other = sorted(equal.groups(), key=list(names.values()).index)
+            names = {symbol: first if name == other else name for symbol, name in names.items()}
     return names
 
 
