@@ -38,11 +38,11 @@ def show(text: str, *, commands: bool = False, output: Path | None = None) -> No
     On GitHub Actions, workflow commands in the text are escaped too, unless `commands` is true. If the reader closes
     the pipe early, the verdict stands; if the text cannot be written, there is no verdict.
     """
-    text = plain(text) if commands or os.environ.get("GITHUB_ACTIONS") != "true" else no_command(plain(text))
     if output is not None:
         with writing(output):
-            write_whole(output, f"{text}\n")
+            write_whole(output, f"{plain(text)}\n")
         return
+    text = plain(text) if commands or os.environ.get("GITHUB_ACTIONS") != "true" else no_command(plain(text))
     console = Console()
     if console.is_terminal:
         console.print(_coloured(text), soft_wrap=True)

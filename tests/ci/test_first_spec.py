@@ -23,6 +23,7 @@ from shapeproof.ci.render import Format, render
 from shapeproof.ci.running.repairs import repaired
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.ci.specs.tables import amended
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "continuous-integration.md"
@@ -216,6 +217,13 @@ def test_a_help_changes_its_keys_and_nothing_else(layout):
     assert ("# one" in after) == ("# one" in LAYOUTS[layout])
 
 
+def test_a_layout_that_tomlkit_writes_otherwise_is_refused():
+    """The fault, of tomlkit: keys under a header came under another one."""
+    layout = "models.b.target = 'a:b'\ndims.m = { min = 1 }\n[dims.n]\nmodels.a.target = 'a:b'\n"
+    with pytest.raises(UsageError, match="write it there yourself"):
+        amended(layout, [("[dims.m]\nmultiple_of = 2", "[models.a]\nrelations = ['n != 3']")])
+
+
 def outcome(path, status, *helps, **job):
     result = Result(status, "", (Diagnostic("bound", "a", help=helps),))
     job = Job(root=str(path.parent), target="a:b", **job)
@@ -245,7 +253,7 @@ def test_what_no_proved_line_of_a_spec_settles_is_left(tmp_path, status, help_, 
 
 def test_a_spec_that_cannot_be_written_is_no_verdict(tmp_path):
     path = tmp_path / "gone" / "shapeproof.toml"
-    with pytest.raises(cli.UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         repaired([outcome(path, "refuted", OF_THE_SPEC, inputs={})])
 
 
@@ -275,6 +283,25 @@ def test_the_matcher_of_the_page_finds_file_line_and_message(tmp_path, monkeypat
         ["nets.py", "7", "1", "error", "a: a: must [divides]"],
         ["shapeproof.toml", "1", "1", "error", "a: no weights [no-verdict]"],
     ]
+
+
+@pytest.mark.parametrize("form", Format)
+def test_a_result_is_written_where_it_is_asked_for(folder, monkeypatch, form):
+    """With the exit status of the verdict; GitHub's commands are in a log, and need no escape in a file."""
+    found = outcome(folder / "shapeproof.toml", "refuted", OF_PYTHON)
+    monkeypatch.setattr("shapeproof.ci.commands.check.checked", lambda *_, **__: [found])
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    done = CliRunner().invoke(cli.app, ["check", "--format", form.value, "-o", "result"])
+    assert (done.exit_code, done.output) == (1, "")
+    assert (folder / "result").read_text(encoding="utf-8") == f"{render([found], form)}\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_where_a_result_cannot_be_written_there_is_no_verdict(monkeypatch):
+    monkeypatch.setattr("shapeproof.ci.commands.check.checked", lambda *_, **__: [])
+    done = CliRunner().invoke(cli.app, ["check", "--output-file", "gone/result"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "shapeproof: gone/result cannot be written: No such file or directory\n"
 
 
 def test_the_schema_is_the_one_that_is_installed():

@@ -10,6 +10,7 @@ from typing import Any
 import tomlkit
 
 from shapeproof.ci.specs.spec import Dim
+from shapeproof.constraints.errors import UsageError
 
 
 def dim_name(size: str) -> str:
@@ -50,8 +51,11 @@ def amended(text: str, helps: Sequence[Sequence[str]]) -> str:
     """Write the helps of each model into a spec; the rest of the file stays as it is.
 
     A help that would change what the help of another model has changed is left out: each was proved alone.
+
+    Raises:
+        UsageError: in this layout tomlkit would change more of the file than the helps say.
     """
-    document, taken = tomlkit.parse(text), set[str]()
+    document, meant, taken = tomlkit.parse(text), tomllib.loads(text), set[str]()
     for model in helps:
         tables = [tomllib.loads(help_) for help_ in model]
         touched = {path for each in tables for path in _tables_in(each)}
@@ -59,7 +63,11 @@ def amended(text: str, helps: Sequence[Sequence[str]]) -> str:
             taken |= touched
             for each in tables:
                 _merge(document, each)
-    return tomlkit.dumps(document)
+                _merge(meant, each)
+    written = tomlkit.dumps(document)
+    if tomllib.loads(written) != meant:
+        raise UsageError("the help cannot be written without a change to the rest: write it there yourself")
+    return written
 
 
 def _tables_in(tables: Mapping[str, Any], above: str = "") -> set[str]:
