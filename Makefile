@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow test-docs test-on lint cases ledger ledger-diff plain bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo dist test test-thorough test-slow test-docs docs test-on lint cases ledger ledger-diff plain bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -31,6 +31,8 @@ help:
 	@echo "make test-slow     the slow tests, and all examples of the laws"
 	@echo "                   these three, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"
 	@echo "make test-docs     every example of every page and docstring"
+	@echo "make docs          the site of docs/, in build/site: a warning is an error, links are checked"
+	@echo "make dist          the archives of a release, in dist/: installed and used in an empty folder"
 	@echo "make test-on       the tests of what reads and rewrites Python code, on another one: PYTHON=3.13, or a path to it"
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
@@ -89,6 +91,21 @@ test-slow: $(VENV)/.test
 
 test-docs: $(VENV)/.test
 	$(RUN) -m pytest tests/test_docs.py tests/test_docstrings.py tests/test_sessions.py $(IN_PARALLEL)
+
+# The site reads the package as text: its environment has neither torch nor the package.
+SITE := .venv-site
+$(SITE)/.made: constraints.txt
+	$(PYTHON) -m venv --clear $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --no-input --disable-pip-version-check --constraint constraints.txt mkdocs-material mkdocstrings-python ruff
+	@touch $@
+
+docs: $(SITE)/.made
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs build --clean
+
+dist: $(VENV)/.test
+	rm -rf dist
+	$(RUN) -m hatchling build -d dist
+	$(RUN) -m pytest tests/repository/test_archives.py tests/repository/test_release.py
 
 # The rest of the suite depends on Python less than on torch. The other Python gets an environment of its own.
 READ_CODE := trace/python source/test_instructions.py source/test_caught.py source/test_handlers.py \

@@ -24,7 +24,7 @@ if [ ! "$environment/.made" -nt constraints.txt ]; then
     "$python" -m venv --clear "$environment"
     install --no-deps torch
     install filelock typing_extensions sympy networkx jinja2 fsspec setuptools numpy \
-        z3-solver pydantic rich typer threadpoolctl psutil pytest pytest-xdist hypothesis
+        z3-solver pydantic tomlkit rich typer threadpoolctl psutil pytest pytest-xdist hypothesis
     install --no-deps --editable .
     bash tests/stub_libraries.sh "$environment"
     touch "$environment/.made"

@@ -28,6 +28,7 @@ from shapeproof.constraints.errors import UsageError, nearest
 NO_VERDICT, INTERRUPTED = 2, 130
 
 _COMMANDS = {
+    "init": "Write the spec of a model, from an example.",
     "check": "Check all models of a spec, each in a process of its own.",
     "lock": "Check all models, and write what each accepts to shapeproof.lock.",
     "diff": "Fail where a model accepts less than shapeproof.lock says.",
@@ -37,6 +38,7 @@ _COMMANDS = {
     "recheck": "Prove a certificate again with Z3, and with cvc5 where it is installed.",
     "header": "Write a C++ header that checks a contract.",
     "seen": "Merge profiles of what a model was given, and print them or a spec.",
+    "schema": "Print the JSON Schema of a spec.",
     "rule": "Print what a diagnostic means, and what to do.",
 }
 """Each command with its line in the help."""

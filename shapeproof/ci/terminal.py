@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 import typer
@@ -13,6 +14,7 @@ from rich.console import Console
 from shapeproof.ci.plain import no_command, plain
 from shapeproof.export.report.colours import coloured
 from shapeproof.export.report.render import WIDTH
+from shapeproof.files import write_whole, writing
 
 EXIT_STATUS = {
     **dict.fromkeys(("proved", "agrees", "same"), 0),
@@ -23,12 +25,16 @@ NO_VERDICT = 2
 INTERRUPTED = 130
 
 
-def show(text: str, *, commands: bool = False) -> None:
-    """Write the text to stdout with its control characters escaped.
+def show(text: str, *, commands: bool = False, output: Path | None = None) -> None:
+    """Write the text to stdout, or to the file `output`, with its control characters escaped.
 
     On GitHub Actions, workflow commands in the text are escaped too, unless `commands` is true. If the reader closes
     the pipe early, the verdict stands; if the text cannot be written, there is no verdict.
     """
+    if output is not None:
+        with writing(output):
+            write_whole(output, f"{plain(text)}\n")
+        return
     text = plain(text) if commands or os.environ.get("GITHUB_ACTIONS") != "true" else no_command(plain(text))
     console = Console()
     if console.is_terminal:

@@ -1,6 +1,6 @@
 """Limits on the work of one export; what lies beyond them is undecided, or a note says so.
 
-docs/architecture.md lists them. What one question to the solver may cost is its Budget.
+docs/limits.md lists them. What one question to the solver may cost is its Budget.
 """
 
 from __future__ import annotations

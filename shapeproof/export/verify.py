@@ -48,7 +48,12 @@ from shapeproof.export.report.explain import (
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
 from shapeproof.export.report.remedies import Cause, causes, distinct, helps, offering_split, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
-from shapeproof.export.shim.process.idle_work import compiled_code_forgotten, few_threads, only_new_garbage
+from shapeproof.export.shim.process.idle_work import (
+    as_torch_logs,
+    compiled_code_forgotten,
+    few_threads,
+    only_new_garbage,
+)
 from shapeproof.export.shim.process.modes import generators_restored
 from shapeproof.export.source.errors import mistaken
 from shapeproof.export.trace import tracer
@@ -107,7 +112,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
     seeds = generators_restored()  # a model may seed
-    apart = (found_once(mod), memory_shared(), compiled_code_forgotten(), few_threads(), seeds)
+    apart = (found_once(mod), memory_shared(), compiled_code_forgotten(), few_threads(), as_torch_logs(), seeds)
     try:
         with contextlib.ExitStack() as stack:
             for each in apart:

@@ -20,7 +20,7 @@ from shapeproof.constraints.work import unmetered
 from shapeproof.solver.history import History
 
 _LONGEST_LOGGED = 500
-_QUESTIONS = logging.getLogger("shapeproof.questions")
+QUESTIONS = logging.getLogger("shapeproof.questions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class Ledger:
     def enter(self, formula: Formula, facts: History, verdict: Verdict) -> None:
         """Record a question with its answer, and log it."""
         self.entries.append(Entry(formula, facts, verdict))
-        if _QUESTIONS.isEnabledFor(logging.DEBUG):
+        if QUESTIONS.isEnabledFor(logging.DEBUG):
             with unmetered():
-                _QUESTIONS.debug("%s", self.entries[-1])
+                QUESTIONS.debug("%s", self.entries[-1])
 
 
 _open: ContextVar[Ledger | None] = ContextVar("ledger", default=None)

@@ -167,7 +167,7 @@ NO_VERDICT = {
     "failing, misnamed, inputs, needs_one, three, nothing, raises, leaves, interrupted, Box",
     "subject:prooved": "`subject` has no `prooved`; did you mean `proved`?",
     "subject:Plain": f"`subject:Plain` must return {subjects.RETURNS}, but it returned a Plain; "
-    "what returns a model alone needs inputs in a spec",
+    "of a model alone `shapeproof init TARGET EXAMPLE` writes a spec",
     "subject:SUBJECT.absent": "`subject` has no `SUBJECT.absent`; there are Plain, Branching, Failing, of, proved, "
     "refuted, vacuous, failing, misnamed, inputs, needs_one, three, nothing, raises, leaves, interrupted, Box",
     "subject:needs_one": "`subject:needs_one` cannot be called: TypeError: "

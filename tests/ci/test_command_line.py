@@ -25,7 +25,7 @@ from shapeproof.ci.process import subjects
 from shapeproof.ci.specs.spec_errors import FORM
 
 RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
-COMMANDS = ("check", "lock", "diff", "explain", "ship", "verify", "recheck", "header", "rule")
+COMMANDS = ("init", "check", "lock", "diff", "explain", "ship", "verify", "recheck", "header", "schema", "rule")
 ROOT = Path(__file__).parents[2]
 
 
@@ -112,7 +112,7 @@ def test_a_word_in_place_of_a_command_says_what_to_type():
         "chekc": "did you mean `check`?",
         "divides": "it is a diagnostic: type `shapeproof rule divides`",
         "alone:build": "type `shapeproof explain alone:build`",
-        "nothing": "there are check, lock, diff, explain, ship, verify, recheck, header, seen, rule",
+        "nothing": "there are init, check, lock, diff, explain, ship, verify, recheck, header, seen, schema, rule",
     }.items():
         done = CliRunner().invoke(cli.app, [word])
         assert (done.exit_code, done.stdout) == (2, "")
@@ -274,7 +274,9 @@ def test_verbose_says_each_step_and_question_and_quiet_nothing_but_what_failed(p
     assert quiet.stdout.startswith("error[other-program]: ")
     assert quiet.stdout.splitlines()[-1] == "refuted"
     assert re.search(r"^tracing at x.shape\[0\] = \d+ \(\d+\.\d s\)$", verbose.stderr, re.MULTILINE)
-    assert re.search(r"^asked x.shape\[0\] == 1: refuted by \w+$", verbose.stderr, re.MULTILINE)
+    line = r" at nets.py:4   return x \* 100 if x.shape\[0\] == 1 else x \+ 1$"
+    assert re.search(rf"^torch asks b == 1: False by a decision{line}", verbose.stderr, re.MULTILINE)
+    assert re.search(r"^create_symbol s\d+ = b for L\['x'\].size\(\)\[0\], \d+ here$", verbose.stderr, re.MULTILINE)
     assert (both.exit_code, both.stderr) == (2, "shapeproof: expected --quiet or --verbose, got both\n")
 
 

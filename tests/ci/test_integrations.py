@@ -71,22 +71,95 @@ def test_the_workflow_of_the_page_uses_the_action_with_inputs_that_it_has():
     assert set(re.findall(r"`([\w-]+)`", named)) == set(ACTION["inputs"])
 
 
+def step_of(name, folder, programs, given=(), **env):
+    """Run a step of the action in a shell where these programs stand for those of their names."""
+    for program, text in programs.items():
+        (folder / "bin").mkdir(exist_ok=True)
+        (folder / "bin" / program).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+        (folder / "bin" / program).chmod(0o755)
+    (step,) = (step for step in ACTION["runs"]["steps"] if step["name"] == name)
+    inputs = {key: entry["default"] for key, entry in ACTION["inputs"].items()} | dict(given)
+    texts = {key: text.partition("inputs.")[2].rstrip(" }") for key, text in step.get("env", {}).items()}
+    own = {key: inputs[name] for key, name in texts.items() if name}
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    env = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"} | own | env
+    return subprocess.run(shell, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
 @pytest.fixture
 def check(tmp_path):
     """The step of the action that checks, with its inputs, in a shell where `shapeproof` prints its arguments."""
-    script = tmp_path / "shapeproof"
-    script.write_text('#!/bin/sh\nfor each in "$@"; do echo "<$each>"; done\n', encoding="utf-8")
-    script.chmod(0o755)
 
     def run(**inputs):
-        (step,) = (step for step in ACTION["runs"]["steps"] if step["name"] == "Check")
-        given = {name: entry["default"] for name, entry in ACTION["inputs"].items()} | inputs
-        texts = {name: text.split("inputs.")[1].rstrip(" }") for name, text in step["env"].items()}
-        env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"} | {n: given[key] for n, key in texts.items()}
-        shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        return subprocess.run(shell, env=env, capture_output=True, text=True, check=True).stdout.split()
+        return step_of("Check", tmp_path, {"shapeproof": 'printf "<%s>\\n" "$@"'}, inputs).stdout.split()
 
     return run
+
+
+def test_the_action_brings_no_torch_in(tmp_path):
+    """The fault: a job without torch got the newest, of some gigabytes; one with a torch could lose it."""
+    without = 'if [ "$1" = -c ]; then exit 1; fi; echo "$@"'
+    done = step_of("Install", tmp_path, {"python": without}, GITHUB_ACTION_PATH="here")
+    assert (done.returncode, done.stdout.partition("::")[2].partition(":")[0]) == (2, "error title=shapeproof")
+    with_one = 'if [ "$1" = -c ]; then echo torch==2.14.0; else echo "$1 $2 $3 $4 $6: $(cat "$5")"; fi'
+    done = step_of("Install", tmp_path, {"python": with_one}, GITHUB_ACTION_PATH="here")
+    assert (done.returncode, done.stdout) == (0, "-m pip install --constraint here: torch==2.14.0\n")
+
+
+GH = """
+case "$*" in
+    *--jq*) echo "$EARLIER" ;;
+    *) printf '%s\\n' "$@" > asked; cp "${!##body=@}" text ;;
+esac
+"""
+DIFF = 'cat shapeproof.lock; echo "narrowed: pairs: \\`x\\`"; exit 1'
+
+
+@pytest.fixture
+def pull_request(tmp_path):
+    """A repository whose head has another lock than its base."""
+
+    def git(*arguments):
+        settings = ("-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607
+
+    git("init", "--initial-branch", "main")
+    for text in ("of the base", "of the head"):
+        (tmp_path / "shapeproof.lock").write_text(f"{text}\n", encoding="utf-8")
+        git("add", "shapeproof.lock")
+        git("commit", "-m", text)
+    git("update-ref", "refs/remotes/origin/main", "HEAD~1")
+    git("update-ref", "refs/remotes/origin/empty", "HEAD")
+    return tmp_path
+
+
+def comment(folder, base="main", gh=GH, **env):
+    place = {"GITHUB_BASE_REF": base, "GITHUB_REPOSITORY": "o/r", "NUMBER": "7", "GH_TOKEN": "", "EARLIER": ""}
+    return step_of("Comment", folder, {"gh": gh, "shapeproof": DIFF}, **place | env)
+
+
+@pytest.mark.parametrize("earlier", ["", "https://api/comments/3"])
+def test_a_pull_request_is_told_what_it_narrows_beside_its_base(pull_request, earlier):
+    assert comment(pull_request, EARLIER=earlier).returncode == 0
+    assert (pull_request / "text").read_text(encoding="utf-8") == (
+        "<!-- shapeproof -->\nWhat the models accept, beside `main`:\n"
+        "~~~~~~~~text\nof the base\nnarrowed: pairs: `x`\n~~~~~~~~\n"
+    )
+    method, *rest = (pull_request / "asked").read_text(encoding="utf-8").split()[1:]
+    place = ["--method", "PATCH", earlier] if earlier else ["repos/o/r/issues/7/comments"]
+    assert [method, *rest][:-1] == [*place, "--field"]
+    assert (pull_request / "shapeproof.lock").read_text(encoding="utf-8") == "of the head\n"
+
+
+def test_where_nothing_may_be_written_a_notice_says_what_is_needed(pull_request):
+    done = comment(pull_request, gh="exit 1")
+    assert (done.returncode, done.stdout.count("pull-requests: write")) == (0, 1)
+    assert (pull_request / "shapeproof.lock").read_text(encoding="utf-8") == "of the head\n"
+
+
+def test_without_a_lock_in_the_base_nothing_is_said(pull_request):
+    done = comment(pull_request, base="absent")
+    assert (done.returncode, done.stdout, (pull_request / "text").exists()) == (0, "", False)
 
 
 def test_the_action_passes_its_inputs_on_as_data(check):

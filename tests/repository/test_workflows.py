@@ -24,6 +24,7 @@ WORKFLOWS = read_all(".github/workflows")
 FORMS = read_all(".github/ISSUE_TEMPLATE")
 CONTACTS = FORMS.pop("config.yml")
 JOBS = {f"{name}-{job}": content for name, flow in WORKFLOWS.items() for job, content in flow["jobs"].items()}
+PUBLISHES = "release.yml-publish"
 FIELDS = {"textarea", "input", "dropdown", "checkboxes"}
 
 
@@ -40,11 +41,11 @@ def commands(job):
 
 
 def test_there_are_workflows_and_forms():
-    assert {"tests.yml", "docs.yml"} <= set(WORKFLOWS)
+    assert {"tests.yml", "docs.yml", "release.yml"} <= set(WORKFLOWS)
     assert set(FORMS) == {"wrong-proof.yml", "refusal.yml", "crash.yml"}
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", [job for job in JOBS if job != PUBLISHES])
 def test_a_job_runs_targets_that_there_are(job):
     run = list(commands(JOBS[job]))
     assert run
@@ -59,8 +60,22 @@ def test_a_workflow_may_only_read_and_says_when_it_runs(name):
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
     assert WORKFLOWS[name][True]  # YAML 1.1 reads `on` so
     steps = [step for job in WORKFLOWS[name]["jobs"].values() for step in job["steps"]]
-    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    known = r"actions/[\w-]+@v\d+|pypa/gh-action-pypi-publish@release/v\d+"
+    assert all(re.fullmatch(known, step["uses"]) for step in steps if "uses" in step)
     assert all({"uses", "run"} & set(step) for step in steps)
+
+
+def test_the_job_that_publishes_alone_has_an_identity_and_runs_nothing_of_ours():
+    """Law: what PyPI trusts takes the archives of the job before it, from a tag, and has neither code nor token."""
+    assert [name for name, job in JOBS.items() if "permissions" in job] == [PUBLISHES]
+    job = JOBS[PUBLISHES]
+    assert (job["permissions"], job["needs"], job["environment"]["name"]) == ({"id-token": "write"}, "archives", "pypi")
+    assert [step["uses"].partition("@")[0] for step in job["steps"]] == [
+        "actions/download-artifact",
+        "pypa/gh-action-pypi-publish",
+    ]
+    assert WORKFLOWS["release.yml"][True] == {"push": {"tags": ["v*"]}}
+    assert all("secrets." not in str(flow) for flow in WORKFLOWS.values())
 
 
 def test_the_suite_runs_with_each_release_of_torch_that_is_supported():

@@ -19,6 +19,7 @@ from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.running.display import Display, Verbosity
 from shapeproof.ci.running.executors import Executor, Local
+from shapeproof.ci.running.repairs import repaired
 from shapeproof.ci.running.run import Interrupted, run_checks, still_holding
 from shapeproof.ci.specs.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, NO_VERDICT, say, show
@@ -28,7 +29,8 @@ EXAMPLES = """\b
 Examples:
   shapeproof check
   shapeproof check nets/shapeproof.toml --model 'decoder*' -x
-  shapeproof check --format junit > shapes.xml"""
+  shapeproof check --fix
+  shapeproof check --format junit -o shapes.xml"""
 
 _WORD = re.compile(r"[\w.+-]+")
 """A name that a shell reads as one word without quotes."""
@@ -49,6 +51,13 @@ Specs = Annotated[
     list[Path] | None,
     typer.Argument(metavar="SPEC", help="Spec files; without any, shapeproof.toml or pyproject.toml here."),
 ]
+
+
+OutputFile = Annotated[
+    Path | None, typer.Option("--output-file", "-o", metavar="FILE", help="Write the result there, not to stdout.")
+]
+_ROUNDS = 3
+"""A repair is proved, or has a repair that is, in at most so many steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,11 @@ def spread(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]
 def check(
     specs: Specs = None,
     *,
-    form: Annotated[Format, typer.Option("--format", help="The form of what goes to stdout.")] = Format.TEXT,
+    form: Annotated[Format, typer.Option("--format", help="The form of the result.")] = Format.TEXT,
+    output: OutputFile = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Write proved repairs into the specs, and show the change.")
+    ] = False,
     options: Options,
 ) -> None:
     """Check all models and operators of the specs, each in a process of its own.
@@ -130,12 +143,22 @@ def check(
     Exit status: 0 if every verdict is one that its spec accepts; else 1 if one is refuted, vacuous or not expected,
     2 if there is one model without a verdict, 3 if one is undecided.
     """
+
+    def give(outcomes: Sequence[Outcome]) -> None:
+        show(render(outcomes, form, quiet=options.quiet), commands=form is Format.GITHUB, output=output)
+
     try:
         outcomes = checked(specs, options, operators=True)
+        for _ in range(_ROUNDS if fix else 0):
+            changes = repaired(outcomes)
+            if not changes:
+                break
+            (show if form is Format.TEXT and output is None else say)("\n".join(changes))
+            outcomes = checked(specs, options, operators=True)
     except Interrupted as stopped:
-        show(render(stopped.outcomes, form, quiet=options.quiet), commands=form is Format.GITHUB)
+        give(stopped.outcomes)
         raise
-    show(render(outcomes, form, quiet=options.quiet), commands=form is Format.GITHUB)
+    give(outcomes)
     raise typer.Exit(exit_status(outcomes))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Options, Specs, checked, matches, spread
+from shapeproof.ci.commands.check import Options, OutputFile, Specs, checked, matches, spread
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.locked.lock import NAME, Locked, read_lock
 from shapeproof.ci.locked.narrowing import narrowing
@@ -30,7 +30,8 @@ _STATUS = {"narrowed": 1, "no-verdict": NO_VERDICT, "undecided": EXIT_STATUS["un
 def diff(
     specs: Specs = None,
     *,
-    form: Annotated[DiffFormat, typer.Option("--format", help="The form of what goes to stdout.")] = DiffFormat.TEXT,
+    form: Annotated[DiffFormat, typer.Option("--format", help="The form of the result.")] = DiffFormat.TEXT,
+    output: OutputFile = None,
     options: Options,
 ) -> None:
     """Compare what each model accepts now with shapeproof.lock, beside the spec.
@@ -46,7 +47,7 @@ def diff(
     new = [check.name for check in (each.check for each in outcomes) if check.name not in locks[check.job.root]]
     now = {(each.check.job.root, each.check.name): each.result.contract.shipped for each in outcomes}
     contracts = [(old.contract, now.get((root, name))) for root, lock in locks.items() for name, old in lock.items()]
-    show(render_diff(found, new, form, contracts), commands=form is DiffFormat.GITHUB)
+    show(render_diff(found, new, form, contracts), commands=form is DiffFormat.GITHUB, output=output)
     kinds = {lost.id for _, lost in found if lost}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shapeproof.ci.pages import pages
-from shapeproof.ci.process.subjects import RETURNS, beside, check_subject, is_file, load_subject, questions
+from shapeproof.ci.process.subjects import RETURNS, beside, check_subject, is_file, load_subject, questions_told
 from shapeproof.ci.process.tracebacks import told
 from shapeproof.ci.running.display import Display, Verbosity
 from shapeproof.ci.specs.spec import load_specs
@@ -70,9 +70,8 @@ def explain(  # noqa: PLR0913 - the options of a command
             progress(f"loading {target}")
             subject = load_subject(target)
             progress("checking")
-            report = check_subject(subject, progress)
-            for line in questions(report) if verbose else ():
-                say(line)
+            with questions_told(say) if verbose else contextlib.nullcontext():
+                report = check_subject(subject, progress)
         show(_text(report, show_whole, quiet=quiet))
         if save is not None:
             with writing(save):

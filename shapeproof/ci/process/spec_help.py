@@ -49,8 +49,8 @@ def _reworded(help_: Help, job: Job, relations: list[str]) -> Help | None:
     parts = [part for text in help_.requires for part in parse_formula(text).conjuncts]
     lines, joint = list[str](), [part for part in parts if len(part.symbols) != 1]
     for name in sorted({name for part in parts if part not in joint for name in part.symbols}):
-        narrowed, left = _narrowed(name, job.dims[name], [part for part in parts if part.symbols == {name}])
-        said = list(_entries(job.dims[name], narrowed))
+        after, left = narrowed(name, job.dims[name], [part for part in parts if part.symbols == {name}])
+        said = list(_entries(job.dims[name], after))
         lines += [f"[{_table(job)}dims.{name}]", *said] if said else []
         joint += left
     if joint:
@@ -59,7 +59,7 @@ def _reworded(help_: Help, job: Job, relations: list[str]) -> Help | None:
     return replace(help_, text="\n".join(lines)) if lines else None
 
 
-def _narrowed(name: str, dim: Dim, parts: Sequence[Formula]) -> tuple[Dim, list[Formula]]:
+def narrowed(name: str, dim: Dim, parts: Sequence[Formula]) -> tuple[Dim, list[Formula]]:
     """Narrow a dim to the parts that its keys can express; return the dim and the remaining parts."""
     bounds, step, left = Interval(dim.min, dim.max), dim.multiple_of or 1, list[Formula]()
     for part in parts:

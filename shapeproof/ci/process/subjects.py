@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import io
+import logging
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from shapeproof.ci.process.tracebacks import sentence
 from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.constraints.errors import InternalError, UsageError, nearest
-from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.shim.versions import check_version
+from shapeproof.solver.ledger import QUESTIONS
 
 if TYPE_CHECKING:
     from shapeproof.export import Report
@@ -61,7 +62,7 @@ def load_subject(target: str) -> Subject:
     from shapeproof.export.source.declared_at import in_the_file_of  # loads torch, as the model has by now
 
     if not isinstance(found, tuple | list) or len(found) not in {4, 5}:
-        alone = "; what returns a model alone needs inputs in a spec" if callable(found) else ""
+        alone = "; of a model alone `shapeproof init TARGET EXAMPLE` writes a spec" if callable(found) else ""
         raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}{alone}")
     return replace(Subject(*found), where=in_the_file_of(build))
 
@@ -169,18 +170,33 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
         )
 
 
-def questions(report: Report) -> Iterator[str]:
-    """Yield a line for each question to the solver and its answer, in the user's names."""
-    asked = report.answers
-    found = () if asked is None else ((entry.formula, entry.verdict) for entry in asked.entries)
-    names = {} if asked is None else asked.names
-    lines = (
-        f"asked {format_formula(formula, names)}: {verdict.status}"
-        + (f" by {verdict.evidence.step}" if verdict.evidence else "")
-        for formula, verdict in found
-        if formula.symbols
-    )
-    yield from dict.fromkeys(lines)
+class _Told(logging.Handler):
+    """Tells each line of a log once."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell, self._told = tell, set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell a line, if it is new."""
+        line = record.getMessage()
+        if line not in self._told:
+            self._told.add(line)
+            self._tell(line)
+
+
+@contextlib.contextmanager
+def questions_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell each question that torch and the solver are asked inside the block, with its answer."""
+    handler = _Told(tell)
+    level = QUESTIONS.level
+    QUESTIONS.addHandler(handler)
+    QUESTIONS.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        QUESTIONS.setLevel(level)
+        QUESTIONS.removeHandler(handler)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ once.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import faulthandler
 import functools
@@ -26,7 +27,15 @@ from shapeproof.ci.process.frames import Channel
 from shapeproof.ci.process.processes import TOKEN, end_all
 from shapeproof.ci.process.recorder import Recorder
 from shapeproof.ci.process.spec_help import in_spec
-from shapeproof.ci.process.subjects import Subject, beside, call_target, check_subject, load_subject, questions, refused
+from shapeproof.ci.process.subjects import (
+    Subject,
+    beside,
+    call_target,
+    check_subject,
+    load_subject,
+    questions_told,
+    refused,
+)
 from shapeproof.ci.process.tracebacks import told
 from shapeproof.ci.specs.dims import conditions, parse_size
 from shapeproof.constraints.errors import UsageError
@@ -64,12 +73,11 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
         return _operator_verdict(job, progress, begin)
     subject = _subject(job)
     progress("checking")
-    report = check_subject(subject, progress)
+    with questions_told(progress) if job.verbose else contextlib.nullcontext():
+        report = check_subject(subject, progress)
     from shapeproof.export.report.saved import saved_report  # loads torch, as the model has by now
 
     report = dataclasses.replace(report, diagnostics=in_spec(report.diagnostics, job))
-    for line in questions(report) if job.verbose else ():
-        progress(line)
     return Result(
         status=cast("Status", report.status),
         text=str(report),

@@ -3,6 +3,7 @@
 text.py         for people
 html.py         a page for people
 github.py       annotations of a pull request
+gcc.py          for editors
 json.py, junit.py, sarif.py   for other tools
 findings.py     the remarks that all forms share
 narrowings.py   the forms of `shapeproof diff`
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.render import github, html, json, junit, sarif, text
+from shapeproof.ci.render import gcc, github, html, json, junit, sarif, text
 
 
 class Format(StrEnum):
@@ -26,6 +27,7 @@ class Format(StrEnum):
     JUNIT = "junit"
     GITHUB = "github"
     HTML = "html"
+    GCC = "gcc"
 
 
 _RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
@@ -34,6 +36,7 @@ _RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
     Format.JUNIT: junit.render,
     Format.GITHUB: github.render,
     Format.HTML: html.render,
+    Format.GCC: gcc.render,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import shapeproof
 from shapeproof.ci.plain import plain_line
-from shapeproof.ci.render import github, html, sarif
+from shapeproof.ci.render import gcc, github, html, sarif
 from shapeproof.ci.render.findings import Remark, shown
 from shapeproof.constraints.records.diagnostics import Diagnostic
 
@@ -26,6 +26,7 @@ class DiffFormat(StrEnum):
     SARIF = "sarif"
     GITHUB = "github"
     HTML = "html"
+    GCC = "gcc"
 
 
 Compared: TypeAlias = tuple[str, Diagnostic | None]
@@ -47,6 +48,8 @@ def render_diff(
             return _json(found, new)
         case DiffFormat.SARIF:
             return sarif.log(remarks)
+        case DiffFormat.GCC:
+            return gcc.lines(remarks)
         case DiffFormat.GITHUB:
             return github.annotated(remarks, _text(len(found), remarks, new))
         case DiffFormat.HTML:

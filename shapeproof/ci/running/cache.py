@@ -42,7 +42,8 @@ def recalled(job: Job, changed: AbstractSet[str], digest: Callable[[str], str]) 
         return None
     sources = answer.sources or {}
     holds = asked == job.question and all(digest(key) == was for key, was in sources.items())
-    return answer.result if sources and holds and all(changed.isdisjoint(_places(key)) for key in sources) else None
+    as_then = not changed or all(changed.isdisjoint(_places(key)) for key in sources)
+    return answer.result if sources and holds and as_then else None
 
 
 @functools.cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shapeproof.ci.specs.spec import Dim
+from shapeproof.ci.specs.tables import dim_name, spec_of
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.constraints.terms import symbol
@@ -29,7 +31,7 @@ def spec_text(seen: Seen, target: str) -> str:
     for slot in kind:
         if slot.kind != "tensor" or not re.fullmatch(r"[A-Za-z_]\w*", slot.name):
             raise UsageError(f"`{slot.name}` is {slot.text}: a spec declares tensors, by the parameters of forward")
-    return "\n".join(_lines(kind, joint, target)) + "\n"
+    return _drafted(kind, joint, target)
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ def _sizes(kind: Kind, joint: Joint) -> _Sizes:
             continue
         derived = _derived(joint, column, sizes)
         if derived is None:
-            dim = re.sub(r"\W+", "_", name.replace(".shape[", "_")).strip("_")
+            dim = dim_name(name)
             sizes.dims[dim] = column
             sizes.own[name] = dim
         sizes.texts.append(derived or dim)
@@ -71,29 +73,21 @@ def _derived(joint: Joint, column: int, sizes: _Sizes) -> str | None:
     return None
 
 
-def _lines(kind: Kind, joint: Joint, target: str) -> Iterator[str]:
+def _drafted(kind: Kind, joint: Joint, target: str) -> str:
     number, exact = joint.distinct
+    comment = (
+        f"From {number if exact else f'about {number}'} inputs that were seen: claims, for you to widen or narrow."
+    )
     believed = [each for each in relations(joint, size_names(kind)) if each.extra >= ENOUGH]
-    sizes = _sizes(kind, joint)
-    yield f"# From {number if exact else f'about {number}'} inputs that were seen: claims, for you to widen or narrow."
+    sizes, dims = _sizes(kind, joint), {}
     for dim, column in sizes.dims.items():
         low, high = joint.bounds[column]
-        yield from (f"[dims.{dim}]", f"min = {low}", f"max = {high}")
         divisor, rest = step(joint, column)
-        if divisor > 1 and rest == 0 and any(each.formula.symbols == {size_names(kind)[column]} for each in believed):
-            yield f"multiple_of = {divisor}"
-        yield ""
-    name = re.sub(r"\W+", "_", target.rpartition(":")[2]).lower()
-    yield from (f"[models.{name}]", f'target = "{target}"')
-    joined = list(_joined(believed, sizes.own))
-    if joined:
-        yield f"relations = {json.dumps(joined)}"
-    yield from ("", f"[models.{name}.inputs]")
-    start = 0
-    for slot in kind:
-        dims = ", ".join(text if text.isdecimal() else f'"{text}"' for text in sizes.texts[start : start + slot.rank])
-        yield f'{slot.name} = {{ dtype = "{slot.dtype}", dims = [{dims}] }}'
-        start += slot.rank
+        stepped = rest == 0 and any(each.formula.symbols == {size_names(kind)[column]} for each in believed)
+        dims[dim] = Dim(min=low, max=high, multiple_of=divisor if divisor > 1 and stepped else None)
+    texts = iter(int(text) if text.isdecimal() else text for text in sizes.texts)
+    inputs = {slot.name: (slot.dtype, list(itertools.islice(texts, slot.rank))) for slot in kind}
+    return spec_of(target, dims, list(_joined(believed, sizes.own)), inputs, comment)
 
 
 def _joined(believed: Sequence[Relation], own: Mapping[str, str]) -> Iterator[str]:

@@ -176,7 +176,7 @@ def find_spec(folder: Path) -> Path | None:
         UsageError: a pyproject.toml cannot be read.
     """
     for path in (folder / name for name in DEFAULTS):
-        if path.is_file() and (path.name != "pyproject.toml" or "shapeproof" in _tools(_parsed(path, _read(path)))):
+        if path.is_file() and (path.name != "pyproject.toml" or "shapeproof" in _tools(_parsed(path, text_of(path)))):
             return path
     return None
 
@@ -187,7 +187,7 @@ def load_spec(path: Path) -> SpecFile:
     Raises:
         UsageError: the file cannot be read, or is no spec; the message names file and line.
     """
-    text = _read(path)
+    text = text_of(path)
     document: Any = _parsed(path, text)
     prefix: tuple[str, ...] = ()
     if path.name == "pyproject.toml":
@@ -241,7 +241,12 @@ def _closed(node: Any) -> Any:
     return {key: _closed(value) for key, value in node.items()} | rest
 
 
-def _read(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a spec file.
+
+    Raises:
+        UsageError: the file cannot be read, or is not UTF-8.
+    """
     try:
         return given_file(path).decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from shapeproof.constraints.meaning.intervals import Bounds
 from shapeproof.constraints.reals import RealConstant
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.work import unmetered
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.table import known_of
@@ -54,6 +56,8 @@ from shapeproof.export.trace.size_symbols import SizeSymbols
 from shapeproof.export.trace.translate import Untranslatable, simpler
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import QUESTIONS
+from shapeproof.wording import line_text
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.calls.operators import Operators
@@ -194,7 +198,8 @@ class ProofShapeEnv(SizeSymbols):
             return self._viewed(formula, fallback=fallback)
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         apart = functools.partial(where_apart, self._asked, self.read) if self.innermost is None else None
-        return self.trial.choose(formula, kind, self._place, fallback=fallback, apart=apart)
+        ask = functools.partial(self.trial.choose, formula, kind, self._place, fallback=fallback, apart=apart)
+        return _logged(self.trial, formula, ask, self._place)
 
     def _viewed(self, formula: Formula, *, fallback: bool) -> bool:
         """Answer a question of an operator that views a tensor: its sizes mean the same under either answer.
@@ -250,7 +255,8 @@ class ProofShapeEnv(SizeSymbols):
         before, on_data = len(self.trial.learned.checks), self.trial.about_data(formula)
         made = condition() if on_data else None  # made before the fact is learned, which would turn it into True
         self._keep_apart(entering=on_data)
-        passed = self.trial.check(formula, self._place, lambda: message or self._message(formula))
+        ask = functools.partial(self.trial.check, formula, self._place, lambda: message or self._message(formula))
+        passed = _logged(self.trial, formula, ask, self._place)
         if len(self.trial.learned.checks) > before and self._is_run_again():
             self.trial.learned.checks.pop()
         elif len(self.trial.learned.checks) > before and made is not None:
@@ -351,6 +357,29 @@ _constrain = inspect.unwrap(ShapeEnv.constrain_symbol_range)
 
 def _is_condition(expr: sympy.Basic) -> bool:
     return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
+
+
+def _logged(trial: Trial, formula: Formula, ask: Callable[[], bool], place: Callable[[], Place]) -> bool:
+    """Ask a question of torch, and log it where somebody listens: logging changes no answer."""
+    if not QUESTIONS.isEnabledFor(logging.DEBUG) or not formula.symbols:
+        return ask()
+    taken = len(trial.steps)
+    answer = ask()
+    with unmetered():
+        here, step = place(), "a decision" if len(trial.steps) > taken else _step(trial, formula)
+        operator = f" in {here.operator}" if here.operator else ""
+        line = f" at {line_text(here.user)}   {here.user.text.strip()}" if here.user else ""
+        QUESTIONS.debug("torch asks %s: %s by %s%s%s", formula, answer, step, operator, line)
+    return answer
+
+
+def _step(trial: Trial, formula: Formula) -> str:
+    """The step of the solver that last answered the question, or its opposite."""
+    known = [trial.known, trial.shared.declared or trial.known]
+    entries = (each for facts in known for each in reversed(facts.ledger.entries))
+    found = (each.verdict.evidence for each in entries if each.formula in {formula, formula.negation})
+    evidence = next(found, None)
+    return evidence.step if evidence else "what it knows"
 
 
 class _NoConstraints:

@@ -37,6 +37,7 @@ from shapeproof.export.trace.known.value_numbering import Contents, Numbering
 from shapeproof.export.trace.translate import Translator, Writer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.functions.doubles import range_of
+from shapeproof.solver.ledger import QUESTIONS
 
 
 class SizeSymbols(ExactShapeEnv):
@@ -84,6 +85,7 @@ class SizeSymbols(ExactShapeEnv):
         if term is None or term.is_constant:
             return sympy.Integer(val)
         created = self.size_symbol(source, evaluate(term, self.trial.point), Bounds(self._ranges).of(term))
+        QUESTIONS.debug("create_symbol %s = %s for %s, %s here", created, term, source.name, val)
         known = self.trial.known.reduce(term)
         self.terms[created] = term if known.is_constant else self._equal.setdefault(known, term)
         if term in map(symbol, term.symbols):

@@ -115,6 +115,31 @@ _NOISY = (
 )
 
 
+class _AsTorch(logging.Handler):
+    """Passes records to whoever listens to torch's logger, at whatever level that is while torch is silenced."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass a record on."""
+        logging.getLogger(_NOISY[0]).handle(record)
+
+
+@contextlib.contextmanager
+def as_torch_logs() -> Iterator[None]:
+    """Inside this block, `TORCH_LOGS="+dynamic"` shows our questions in place of torch's guards."""
+    ours, handler = logging.getLogger("shapeproof.questions"), _AsTorch()
+    level, heard = ours.level, any(isinstance(each, _AsTorch) for each in ours.handlers)
+    if heard or not logging.getLogger(_NOISY[0]).isEnabledFor(logging.DEBUG):
+        yield
+        return
+    ours.addHandler(handler)
+    ours.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
+        ours.removeHandler(handler)
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence torch inside the block: it logs and warns about guards that this package handles itself."""
