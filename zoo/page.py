@@ -34,6 +34,8 @@ def of_torch(row: Row) -> str:
 def of_ours(row: Row) -> str:
     """Our status, in a word; whatever differs from eager inside a proved domain is wrong.
 
+    A repair that fixes a dim to the example's size is none that a user would take.
+
     >>> of_ours({"shapeproof": {"status": "proved", "beside_eager": {"agrees": 7, "refuses": 1}}})
     'wrong'
     """
@@ -42,7 +44,9 @@ def of_ours(row: Row) -> str:
     if found["status"] == "proved" and counts.keys() - {"agrees", "both raise"}:
         return "wrong"
     repair = found.get("repair", {})
-    return "repaired" if found["status"] == "refuted" and repair.get("status") == "proved" else str(found["status"])
+    fixed = [line for line in repair.get("code", []) if line.partition(" = ")[2].isdigit()]
+    repaired = repair.get("status") == "proved" and not fixed
+    return "repaired" if found["status"] == "refuted" and repaired else str(found["status"])
 
 
 def ratio(row: Row) -> float | None:
@@ -120,7 +124,7 @@ def _reasons(rows: Iterable[Row]) -> Iterable[str]:
         if of_ours(row) == "proved":
             continue
         said = [f"{why['says']}{' at `' + why['line'] + '`' if why['line'] else ''}" for why in found.get("why", [])]
-        reason = "; ".join(said) or found.get("said", "")
+        reason = "; ".join(said) or found.get("said") or f"no verdict in {found['seconds']:.0f} seconds"
         repair = found.get("repair", {})
         code = [*repair.get("code", []), *repair.get("constraints", [])]
         proved = f" Declare {', '.join(_bounds(code))}: {repair['status']}." if code and "status" in repair else ""

@@ -78,6 +78,12 @@ def test_a_proved_program_that_refuses_a_declared_size_is_wrong():
     assert of_ours({"shapeproof": {"status": "proved", "beside_eager": {"agrees": 5, "refuses": 1}}}) == "wrong"
 
 
+@pytest.mark.parametrize(("code", "said"), [("n = Dim('n', min=4)", "repaired"), ("n = 9", "refuted")])
+def test_a_repair_that_is_the_example_is_none(code, said):
+    found = {"status": "refuted", "repair": {"status": "proved", "code": [code]}}
+    assert of_ours({"shapeproof": found}) == said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_sample_is_proved_and_its_programs_agree_with_eager(name):

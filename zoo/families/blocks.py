@@ -65,7 +65,7 @@ def _linformer(_: bool) -> nn.Module:  # noqa: FBT001 - as above
 def _hdemucs(_: bool) -> nn.Module:  # noqa: FBT001 - as above
     from demucs.hdemucs import HDemucs
 
-    return HDemucs(sources=["a", "b"], audio_channels=1, channels=4, depth=4, nfft=512, dconv_depth=1, norm_starts=99)
+    return HDemucs(sources=["a", "b"], audio_channels=1, channels=4)
 
 
 def _demucs(_: bool) -> nn.Module:  # noqa: FBT001 - as above

@@ -36,7 +36,9 @@ def _tabnet(_: bool) -> nn.Module:  # noqa: FBT001 - as above
 def _tab_transformer(_: bool) -> nn.Module:  # noqa: FBT001 - as above
     from tab_transformer_pytorch import TabTransformer
 
-    return TabTransformer(categories=(5, 6, 7), num_continuous=4, dim=16, dim_out=1, depth=2, heads=2)
+    return TabTransformer(
+        categories=(5, 6, 7), num_continuous=4, dim=16, dim_out=1, depth=2, heads=2, mlp_act=nn.ReLU()
+    )
 
 
 def _ft_transformer(_: bool) -> nn.Module:  # noqa: FBT001 - as above

@@ -32,7 +32,6 @@ ENTRIES: dict[str, Entry] = {
     "bit": image("BitModel", embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], num_groups=4),
     "convnext": image("ConvNextModel", **STAGES),
     "convnext_v2": image("ConvNextV2Model", **STAGES),
-    "cvt": image("CvtModel", PATCHES, embed_dim=[8, 16, 32], depth=[1, 1, 2], num_heads=[1, 2, 4]),
     "data2vec_vision": of_one_size("Data2VecVisionModel"),
     "deit": of_patches("DeiTModel"),
     "dinov2": of_patches("Dinov2Model", PATCHES),
