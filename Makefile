@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo dist test test-thorough test-slow test-docs docs test-on lint cases ledger ledger-diff plain bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo dist test test-thorough test-slow test-docs docs test-on lint cases ledger ledger-diff plain bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators zoo fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -48,6 +48,7 @@ help:
 	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
 	@echo "make bench-dispatch what finding its program costs a call"
 	@echo "make sweep-operators torch's own operators against their fake kernels and decompositions (QUICK=1: a sample; JOURNAL=FILE: can be resumed)"
+	@echo "make zoo           public architectures, exported by torch.export and by shapeproof (ONLY=bert: one of them; resumes)"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -171,6 +172,21 @@ bench-dispatch: $(VENV)/.test
 QUICK ?=
 sweep-operators: $(VENV)/.test
 	nice $(RUN) -m benchmarks.operators $(if $(QUICK),--quick) $(if $(JOURNAL),--journal $(JOURNAL))
+
+# In an environment of its own, over that of the tests: the packages that have the architectures, without what they need.
+ZOO := .venv-zoo
+PURELIB := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+$(ZOO)/.made: $(VENV)/.test zoo/requirements.txt
+	$(PYTHON) -m venv --clear $(ZOO)
+	$(RUN) $(PURELIB) > $$($(ZOO)/bin/python $(PURELIB))/base.pth
+	$(ZOO)/bin/python -m pip install --quiet --no-input --no-deps --requirement zoo/requirements.txt
+	@touch $@
+
+# Some half an hour; what was measured with the same versions is not measured again.
+ONLY ?=
+zoo: $(ZOO)/.made
+	HF_HUB_OFFLINE=1 nice $(ZOO)/bin/python -m zoo $(ONLY)
+	$(ZOO)/bin/python -m zoo.page
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.
 fuzz: $(VENV)/.test

@@ -102,7 +102,8 @@ def _close_over_copies(made: torch.nn.Module, memo: dict[Any, Any]) -> None:
     for part in made.modules():
         held = vars(part)
         for each in (held, *(value for value in held.values() if isinstance(value, dict))):
-            each.update({name: _closed(one, memo, {}) for name, one in each.items() if isinstance(one, FunctionType)})
+            closed = {name: _closed(one, memo, {}) for name, one in each.items() if isinstance(one, FunctionType)}
+            dict.update(each, closed)  # a model's own kind of dictionary may refuse (the frozen ones of diffusers)
 
 
 def _closed(value: Any, memo: dict[Any, Any], made: dict[int, Any]) -> Any:

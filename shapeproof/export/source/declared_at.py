@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, outwards
+from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.source.names import tree_of
 from shapeproof.wording import cell_name
 
@@ -25,7 +26,7 @@ Where: TypeAlias = Callable[[str], SourceLocation | None]
 """Returns the line of a Dim, by its name, or of a relation; None if it is unknown."""
 
 _MAKERS = {"Dim", "ShapeVar", "IntVar"}
-_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib", "scripts"))
+_SCRIPTS = sysconfig.get_path("scripts")
 
 
 def nowhere(_: str) -> None:
@@ -50,8 +51,7 @@ def in_the_file_of(made_by: object) -> Where:
 
 
 def _in(file: str, line: int) -> Where:
-    unknown = file.startswith("<") and not cell_name(file)
-    return nowhere if unknown or file.startswith(_INSTALLED) else functools.partial(_where, file=file, line=line)
+    return functools.partial(_where, file=file, line=line) if _is_users(file) else nowhere
 
 
 def _where(name: str, *, file: str, line: int) -> SourceLocation:
@@ -72,7 +72,11 @@ def _users_files(_: int) -> set[str]:
     """The files of the loaded modules that are not installed; found once for so many modules, not once per Dim."""
     modules = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
     files = (str(vars(module).get("__file__")) for module in modules)
-    return {file for file in files if file.endswith(".py") and not file.startswith((*_INSTALLED, OURS))}
+    return {file for file in files if file.endswith(".py") and _is_users(file)}
+
+
+def _is_users(file: str) -> bool:
+    return cell_name(file) is not None or (is_users_file(file) and not file.startswith(_SCRIPTS))
 
 
 @functools.lru_cache(maxsize=64)

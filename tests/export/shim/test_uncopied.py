@@ -25,6 +25,15 @@ class Holds(torch.nn.Module):
         return held(x) if callable(held) else x * 2
 
 
+class Frozen(dict):
+    """A dictionary that refuses to be changed, as the configurations of diffusers do."""
+
+    def update(self, *_, **__):
+        raise TypeError("frozen")
+
+    __setitem__ = update
+
+
 @torch.jit.script
 def scripted(x: torch.Tensor):
     return x * 2
@@ -109,3 +118,10 @@ def test_a_function_in_place_of_forward_goes_on_to_the_copy_and_notes_nothing_in
     assert (mod.calls, names) == (0, [])
     run = report.program.module()
     assert all(torch.allclose(run(x), mod.layer(x) * 2) for x in [torch.randn(n, 2) for n in range(7)])
+
+
+def test_a_model_may_hold_a_dictionary_that_refuses_changes():
+    """The fault: no model of diffusers could be exported, whose configuration refuses `update`."""
+    mod = Holds(torch.nn.Identity())
+    mod.config = Frozen({"scale": 2, "activation": torch.relu, "shown": around(mod.forward, [])})
+    assert check(mod, (torch.ones(3, 2),), dynamic_shapes={"x": {0: ROWS}}).status == "proved"

@@ -103,3 +103,13 @@ def test_a_dim_that_another_file_makes_has_the_line_there(tmp_path, monkeypatch)
     call = in_the_call()
     assert call("made_twice").file == __file__
     assert call("x.shape[0]").file == __file__
+
+
+def test_a_library_of_another_environment_on_the_path_is_not_searched(tmp_path, monkeypatch):
+    """The fault: every file of torch and transformers was parsed where a `.pth` file named their environment."""
+    library = tmp_path / "elsewhere" / "site-packages"
+    library.mkdir(parents=True)
+    (library / "installed_dims.py").write_text('from torch.export import Dim\nDim("made_by_a_library")\n')
+    monkeypatch.syspath_prepend(library)
+    importlib.import_module("installed_dims")
+    assert in_the_call()("made_by_a_library").file == __file__
