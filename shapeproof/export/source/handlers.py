@@ -214,7 +214,27 @@ def _by_function(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
     inner = inspect.unwrap(function)
     if _of_torch(function):
         return frozenset(), kinds
-    return _by_generator(inner, kinds) if inspect.isgeneratorfunction(inner) else (kinds, kinds)
+    if inspect.isgeneratorfunction(inner):
+        return _by_generator(inner, kinds)
+    returned = list(_managers_of(inner))
+    known = all(type(each) is not Called or is_a(each.function, type) for each in returned)
+    swallowing = not known or any(_swallowed(each, kinds)[0] for each in returned)
+    return (kinds, kinds) if swallowing or not returned else (frozenset(), kinds)
+
+
+def _managers_of(function: FunctionType) -> Iterator[Any]:
+    """Yield what a function may return, as far as its names tell; a name may be one that it imports."""
+    code = function.__code__
+    steps = instructions(code)
+    imported = {
+        after.value: sys.modules.get(str(step.value), UNKNOWN)
+        for step, after in itertools.pairwise(steps)
+        if step.does == "import" and after.does == "store"
+    }
+    look = {**vars(builtins), **function.__globals__, **imported}
+    for at, step in enumerate(steps):
+        if step.does == "return":
+            yield operand(code, at, lambda name: look.get(name, UNKNOWN))
 
 
 def _by_generator(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:

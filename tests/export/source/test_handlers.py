@@ -145,11 +145,43 @@ class ChecksHandedIn(torch.nn.Module):
         return x
 
 
+class Swallows:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return True
+
+
+def swallowing(*, always):
+    if always:
+        return Swallows()
+    return contextlib.nullcontext()
+
+
+class ChecksWhereAFunctionMakesTheManager(torch.nn.Module):
+    def forward(self, x):
+        with swallowing(always=False):
+            torch._check(x.sum().item() <= 3)
+        return x
+
+
+def handed_on(manager):
+    return manager
+
+
+class ChecksWhereAFunctionHandsOnTheManager(torch.nn.Module):
+    def forward(self, x):
+        with handed_on(contextlib.nullcontext()):
+            torch._check(x.sum().item() <= 3)
+        return x
+
+
 @pytest.mark.parametrize(
     "model",
     [
         *(Checks, handled.Asserts, Suppresses, Divides, Converts, Decomposes, Selects, CatchesWhatItCalls, IsProtected),
-        *(AsksForElements, ChecksHandedIn),
+        *(AsksForElements, ChecksHandedIn, ChecksWhereAFunctionMakesTheManager, ChecksWhereAFunctionHandsOnTheManager),
     ],
 )
 @pytest.mark.parametrize("branches", ["error", "split"])
@@ -198,7 +230,26 @@ class KnowsBefore(torch.nn.Module):
         return x + 1
 
 
-@pytest.mark.parametrize("model", [RaisesAnother, CatchesOtherKinds, OnlyComputes, KnowsBefore])
+def maybe_autocast(device, *, enabled):
+    import torch as framework
+
+    if device == "meta":
+        return contextlib.nullcontext()
+    if framework.is_autocast_enabled(device) or enabled:
+        return framework.autocast(device, enabled=enabled)
+    return contextlib.nullcontext()
+
+
+class MayCast(torch.nn.Module):
+    """The fault: a function that returns one of torch's managers, or none that does anything, counted as a handler."""
+
+    def forward(self, x):
+        with maybe_autocast(x.device.type, enabled=False):
+            torch._check(x.sum().item() <= 3)
+        return x + 1
+
+
+@pytest.mark.parametrize("model", [RaisesAnother, CatchesOtherKinds, OnlyComputes, KnowsBefore, MayCast])
 def test_a_handler_that_does_no_harm_is_let_be(model):
     program = export(model(), (torch.tensor([1, 1]),))
     assert program.report.status == "proved"

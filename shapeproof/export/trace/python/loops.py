@@ -221,6 +221,9 @@ def _makes_list(statement: ast.stmt, name: str) -> bool:
     match statement:
         case ast.Assign([ast.Name(made)], ast.List([])):
             return made == name
+        case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
+            pairs = zip(targets, values, strict=True)
+            return any(_makes_list(ast.Assign([target], value), name) for target, value in pairs)
     return False
 
 
