@@ -6,6 +6,7 @@ the tracer runs it: once to see which tensors and rows it takes, once to record 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -53,16 +54,26 @@ def is_recording(number: torch.SymInt) -> bool:
     return get_proxy_mode() is not None and number.node.shape_env.row is None
 
 
+def has_hooks(module: torch.nn.Module) -> bool:
+    """True if a module's call runs hooks."""
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
 class Body:
     """The body of a loop over `count` steps from `start` on, with the tensors that it carries, and those it fills."""
 
     def __init__(
-        self, carried: Sequence[Any], start: int, count: torch.SymInt, filled: Sequence[torch.Tensor] = ()
+        self,
+        carried: Sequence[Any],
+        start: int,
+        count: torch.SymInt,
+        filled: Sequence[torch.Tensor],
+        may_fail: Callable[..., bool],
     ) -> None:
         if not all(isinstance(each, torch.Tensor) for each in carried):
             raise NotOneBody("the loop carries something else than tensors")
         self._carried = carried
-        self._start, self._count, self._filled = start, count, filled
+        self._start, self._count, self._filled, self._may_fail = start, count, filled, may_fail
         self._env = count.node.shape_env
         trial, steps = self._env.trial, self._env.translator.size(count)
         self._positive = trial.settled(f.ge(steps, 1), trial.facts) is True
@@ -86,6 +97,8 @@ class Body:
             rows = [each.clone() for each in self._samples.values()] or [_NUMBER.clone()]
             graph = reenter_make_fx(self._flat(step, len(rows)))(*carried, *rows, *captured)
         _refuse_unlike(graph)
+        if not self._positive:
+            self._refuse_failing(graph)
         captured = _used(graph, captured)
         self._refuse_shared(captured)
         made = scan_op(graph, [_in_order(each) for each in self._carried], self._all_rows(), tuple(captured))
@@ -94,6 +107,7 @@ class Body:
             pairs = zip(self._carried, found, strict=True)
             found = [torch.stack(pair).select(0, torch.sym_min(self._count, 1)) for pair in pairs]
             stacked = [each.narrow(0, 0, self._count) for each in stacked]
+            self._env.perhaps_the_same += zip(self._carried, found, strict=True)
         return self._final(found), tuple(stacked)
 
     def _refuse_shared(self, captured: Sequence[torch.Tensor]) -> None:
@@ -166,11 +180,35 @@ class Body:
             carried, made = step(*begun)
             if not all(isinstance(each, torch.Tensor) for each in (*carried, *made)):
                 raise NotOneBody("the loop carries something else than tensors")
-            if any(carried[at] is not begun[at] for at in self._written):
-                raise NotOneBody("a loop writes into a tensor that it does not carry on")
+            if rows:
+                self._refuse_shown(carried, made, begun, args)
             return tuple(_apart([*carried, *made], args))
 
         return body
+
+    def _refuse_shown(
+        self, carried: Sequence[torch.Tensor], made: Sequence[torch.Tensor], begun: Sequence[Any], args: Sequence[Any]
+    ) -> None:
+        """Refuse a step if it shows afterwards that `scan` gives copies, or that all of its results have gradients."""
+        if any(carried[at] is not begun[at] for at in self._written):
+            raise NotOneBody("a loop writes into a tensor that it does not carry on")
+        memory = [set(storages(each)) for each in carried]
+        parted = len(set[Any]().union(*memory)) == sum(map(len, memory)) and all(memory)
+        if not parted or any(each & set(storages([*args])) for each in memory):
+            raise NotOneBody("what a loop carries on shares memory with what it takes, or with another result")
+        if any(memory[at] & set(storages([*made])) for at in self._written):
+            raise NotOneBody("a loop writes into a row that it has appended")
+        learns = torch.is_grad_enabled() and any(getattr(each, "requires_grad", False) for each in args)
+        firsts = () if self._positive else self._carried
+        if len({learns, *(each.requires_grad for each in (*carried, *made, *firsts) if each.is_floating_point())}) > 1:
+            raise NotOneBody("some results of a loop have gradients, and others have none")
+
+    def _refuse_failing(self, graph: torch.fx.GraphModule) -> None:
+        """Refuse a body that may fail on data: where there is no step, it is run on zeros."""
+        for node in graph.graph.nodes:
+            given = pytree.tree_map_only(torch.fx.Node, lambda each: each.meta["val"], (node.args, dict(node.kwargs)))
+            if node.op == "call_function" and self._may_fail(node.target, *given, lambda _: True):
+                raise NotOneBody("a body may fail on data, and the loop may have no step")
 
     def _captured(self, graph: torch.fx.GraphModule) -> list[torch.Tensor]:
         """Return the tensors that a body takes beside its arguments, each of which the program knows."""
@@ -205,6 +243,32 @@ def _refuse_unlike(graph: torch.fx.GraphModule) -> None:
         raise NotOneBody("a body takes numbers from data")
 
 
+def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Refuse a program that tells what a loop without steps returns from what the loop begins with.
+
+    In eager they are one tensor then, of the program's they are two: none of them may be written after the loop, and a
+    result that is returned may not have begun as an input, or as another result.
+    """
+    given = {key for node in graph.nodes if node.op == "placeholder" for key in storages(node.meta.get("val"))}
+    outputs = [storages(node.meta.get("val")) for node in graph.output_node().all_input_nodes]
+    for first, last in pairs:
+        mine, its = set(storages(first)), set(storages(last))
+        made = [at for at, node in enumerate(graph.nodes) if its.intersection(storages(node.meta.get("val")))]
+        after = itertools.islice(graph.nodes, min(made, default=0) + 1, None)
+        returned = any(its.intersection(keys) for keys in outputs)
+        shown = returned and (mine & given or any(mine.intersection(keys) for keys in outputs))
+        if not made or shown or any(written_by(node) & (mine | its) for node in after):
+            raise NotOneBody("whether a loop has a step shows in what shares memory")
+
+
+def written_by(node: torch.fx.Node) -> set[Any]:
+    """Return the storages into which an operator writes."""
+    schema = getattr(node.target, "_schema", None)
+    pairs = zip(schema.arguments if schema else (), node.args, strict=False)
+    written = [given for argument, given in pairs if argument.alias_info is not None and argument.alias_info.is_write]
+    return set(storages(pytree.tree_map_only(torch.fx.Node, lambda each: each.meta["val"], written)))
+
+
 def _written(graph: torch.fx.GraphModule) -> set[int]:
     """Return the positions of the arguments into whose memory a body writes."""
     places = {
@@ -212,17 +276,7 @@ def _written(graph: torch.fx.GraphModule) -> set[int]:
         for at, node in enumerate(node for node in graph.graph.nodes if node.op == "placeholder")
         for key in storages(node.meta["val"])
     }
-    found = set()
-    for node in graph.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        for argument, given in zip(schema.arguments if schema else (), node.args, strict=False):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                found |= {
-                    places[key]
-                    for key in storages(pytree.tree_map_only(torch.fx.Node, lambda node: node.meta["val"], given))
-                    if key in places
-                }
-    return found
+    return {places[key] for node in graph.graph.nodes for key in written_by(node) if key in places}
 
 
 def _used(graph: torch.fx.GraphModule, captured: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -137,33 +137,6 @@ def has(code: CodeType, does: str) -> bool:
     return not set(_OPCODES[does]).isdisjoint(code.co_code[::2])
 
 
-_LEAVING = {
-    dis.opmap[name]
-    for name in ("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "STORE_GLOBAL")
-    if name in dis.opmap
-}
-
-
-def leaves_something(code: CodeType) -> bool:
-    """True if a function may leave something behind by a statement: an attribute, an element, a name outside of it.
-
-    >>> def counted(box, free=0):
-    ...     box.count = free
-    >>> leaves_something(counted.__code__), leaves_something((lambda box: box.count).__code__)
-    (True, False)
-    """
-    if not _LEAVING.isdisjoint(code.co_code[::2]):
-        return True
-    return has(code, "store cell") and any(
-        s.does == "store cell" and s.value in code.co_freevars for s in steps_of(code)
-    )
-
-
-def adds_in_place(code: CodeType) -> bool:
-    """True if a function has a statement like `a += b`, which may change an object."""
-    return any(step.does == "operate" and str(step.value).endswith("=") for step in steps_of(code))
-
-
 def instructions(code: CodeType) -> tuple[Step, ...]:
     """The steps of a code object, in order; none on a Python whose instructions are unknown."""
     return steps_of(code) if READ else ()

@@ -84,6 +84,8 @@ class ProofShapeEnv(SizeSymbols):
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         self.rounded: set[Any] = set()
         """The storages of results that equal torch's only up to rounding."""
+        self.perhaps_the_same: list[tuple[torch.Tensor, torch.Tensor]] = []
+        """What a loop begins with, and what it returns, where it may have no step."""
         self._open: set[Formula] = set()
         self._body: callers.Body | None = None
         self._asked: object = None  # torch's node for the number in the present question

@@ -172,6 +172,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
     _refuse_computed(program, mode)
+    _refuse_told_apart(program, env)
     _share_constants(program, copied)
     _complete(program)
     trial.shows_rounding = jumps(program.graph, env.rounded)
@@ -186,6 +187,15 @@ def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int,
     """
     for name, value in program.constants.items():
         program.constants[name] = copied.get(id(value), value)
+
+
+def _refuse_told_apart(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
+    """Refuse a program in which it shows that a loop had no step; what reads that is loaded with the first loop."""
+    if env.perhaps_the_same:
+        from shapeproof.export.shim.bodies import refuse_told_apart
+
+        pairs, env.perhaps_the_same = env.perhaps_the_same, []
+        refuse_told_apart(program.graph, pairs)
 
 
 def _complete(program: torch.export.ExportedProgram) -> None:

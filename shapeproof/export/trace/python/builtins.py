@@ -320,8 +320,7 @@ class _Rewriting:
     def _with_loops(self, function: FunctionType) -> CodeType:
         from shapeproof.export.trace.python import loops, rolled
 
-        called = {loops.ROLL: rolled.roll, loops.JOIN: rolled.join, loops.FILL: rolled.Filled}
-        for name, value in {loops.CAN_ROLL: rolled.can_roll, **called}.items():
+        for name, value in rolled.NAMES.items():
             self._exchange(function.__globals__, name, value)
         return loops.rolled(function) or function.__code__
 

@@ -20,17 +20,21 @@ import ast
 import copy
 import functools
 import inspect
+import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 
+from shapeproof.export.source.instructions import codes_within
+
 CAN_ROLL, ROLL, JOIN, FILL = "can roll a loop", "roll a loop", "join the rows of a loop", "fill the rows of a tensor"
+CALL, READ, TAKE_OF, EACH_OF = "call in a step", "read in a step", "take of in a step", "each of in a step"
 """The global names of the functions that rewritten code calls. No source can name them."""
 _STEP, _STEPS = "step of a loop", "steps of a loop"
 _ROW = "row of "
 _UNREAD = "unread"
 _JOINING = frozenset({"stack", "cat", "concat"})
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.Pass)
-_CHANGING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
+_CHANGING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda, ast.JoinedStr, ast.In, ast.NotIn)
 
 
 def rolled(function: FunctionType) -> CodeType | None:
@@ -48,12 +52,39 @@ def _rolled(code: CodeType) -> CodeType | None:
         return None
     ast.increment_lineno(tree, first - (2 if lines[0][0].isspace() else 1))
     found = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
-    if found is None or found.name != code.co_name or not _Writer(found).write():
+    if found is None or found.name != code.co_name or not _is_written_so(code) or not _Writer(found).write():
         return None
-    found.decorator_list, found.returns = [], None
-    outer = ast.copy_location(ast.FunctionDef("outer", _taking(code.co_freevars), [found], []), found)
+    return _compiled(found, code)
+
+
+def _compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
+    """Compile a function that reads the same names of outer functions as this code."""
+    function.decorator_list, function.returns = [], None
+    outer = ast.copy_location(ast.FunctionDef("outer", _taking(code.co_freevars), [function], []), function)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     return _within(compile(module, code.co_filename, "exec"), "outer", code.co_name)
+
+
+def _is_written_so(code: CodeType) -> bool:
+    """True if the source is that of the code: a file may be edited after its import, and code be patched."""
+    source = "".join(linecache.getlines(code.co_filename))
+    whole = codes_within(compile(source, code.co_filename, "exec", dont_inherit=True))
+    places = (each for each in whole if each.co_firstlineno == code.co_firstlineno and each.co_name == code.co_name)
+    return any(_does_the_same(each, code) for each in places)
+
+
+def _does_the_same(one: CodeType, other: CodeType) -> bool:
+    parts = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_exceptiontable")
+    if any(getattr(one, part) != getattr(other, part) for part in parts) or len(one.co_consts) != len(other.co_consts):
+        return False
+    return all(
+        _does_the_same(mine, its) if isinstance(mine, CodeType) and isinstance(its, CodeType) else _equal(mine, its)
+        for mine, its in zip(one.co_consts, other.co_consts, strict=True)
+    )
+
+
+def _equal(one: object, other: object) -> bool:
+    return type(one) is type(other) and repr(one) == repr(other)
 
 
 def _within(code: CodeType, *names: str) -> CodeType:
@@ -120,7 +151,9 @@ class _Writer:
         assigned = dict.fromkeys(node.id for node in stores)
         carried = [name for name in assigned if self._is_carried(name, loop, around)]
         read_later = {
-            node.id for node in self._loads if self._is_later(node, loop, around) and not self._is_of_another_loop(node)
+            node.id
+            for node in self._loads
+            if self._is_later(node, loop, around) and not self._is_of_another_loop(node, around)
         }
         bound = self._given | {node.id for node in self._stores if node.lineno < loop.lineno}
         shared = assigned.keys() & ({*sinks} | self._read_in_functions(loop)) or _added_and_assigned(loop.body)
@@ -148,9 +181,9 @@ class _Writer:
         ]
         return {node.id for node in self._loads if _lies_in(node, inner) and not _lies_in(node, loop.body)}
 
-    def _is_of_another_loop(self, node: ast.Name) -> bool:
-        """True if a name is read in the body of a loop that assigns it at each step."""
-        loops = (each for each in ast.walk(self._function) if isinstance(each, ast.For))
+    def _is_of_another_loop(self, node: ast.Name, around: tuple[ast.AST, ...]) -> bool:
+        """True if a name is read in the body of a loop that assigns it at each step, and lies beside this one."""
+        loops = (each for each in ast.walk(self._function) if isinstance(each, ast.For) and each not in around)
         return any(getattr(each.target, "id", None) == node.id and _lies_in(node, each.body) for each in loops)
 
     def _sinks(self, loop: ast.For, before: Sequence[ast.stmt], step: str) -> dict[str, int | None]:
@@ -309,6 +342,7 @@ def _as_call(loop: ast.For, step: str, carried: Sequence[str], sinks: Mapping[st
     body = [_as_row(each, step, sinks) for each in copy.deepcopy(loop.body)]
     rows: list[ast.expr] = [_load(_ROW + name) for name in sinks]
     given = ast.Return(ast.Tuple([_tuple(carried, ast.Load()), ast.Tuple(rows, ast.Load())], ast.Load()))
+    body = [_Guarded().visit(each) for each in body]
     define = ast.FunctionDef(_STEP, _taking([step, *carried]), [*body, given], [])
     taking: list[ast.expr] = [
         _load(name) if dim is None else ast.Call(_load(FILL), [_load(name), ast.Constant(dim)], [])
@@ -340,6 +374,55 @@ def _load(name: str) -> ast.Name:
 
 def _tuple(names: Sequence[str], how: ast.expr_context) -> ast.Tuple:
     return ast.Tuple([ast.Name(name, how) for name in names], how)
+
+
+class _Guarded(ast.NodeTransformer):
+    """Has a step call, read, index and iterate through functions that refuse what might leave something behind."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """`f(x)` -> `call(f, x)`."""
+        self.generic_visit(node)
+        return ast.copy_location(ast.Call(_load(CALL), [node.func, *node.args], node.keywords), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """`x.name` -> `read(x, "name")`."""
+        self.generic_visit(node)
+        return ast.copy_location(ast.Call(_load(READ), [node.value, ast.Constant(node.attr)], []), node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """`x[i]` -> `take_of(x)[i]`."""
+        self.generic_visit(node)
+        node.value = ast.copy_location(ast.Call(_load(TAKE_OF), [node.value], []), node.value)
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> ast.AST:
+        """`*x` -> `*each_of(x)`."""
+        self.generic_visit(node)
+        node.value = _each_of(node.value)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        """`for y in x` -> `for y in each_of(x)`."""
+        self.generic_visit(node)
+        node.iter = _each_of(node.iter)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        """The same in a comprehension."""
+        self.generic_visit(node)
+        node.iter = _each_of(node.iter)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """`a, b = x` -> `a, b = each_of(x)`."""
+        self.generic_visit(node)
+        if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets):
+            node.value = _each_of(node.value)
+        return node
+
+
+def _each_of(value: ast.expr) -> ast.expr:
+    return ast.copy_location(ast.Call(_load(EACH_OF), [value], []), value)
 
 
 class _Joins(ast.NodeTransformer):

@@ -5,26 +5,28 @@ first step is given what the loop is given, each later one what the step before 
 an arbitrary step. A body depends on its step only through rows: `x[:, i]` of a tensor that the loop leaves as it is.
 Whatever else would depend on it raises, and then the loop is written into the program as often as it runs.
 
-A body runs twice while it is recorded, and not once a step. So neither it nor what it calls may leave anything behind
-in Python: no attribute, no element, no global name. What they do is observed, by their code and by the methods of
-containers that they call.
+A body runs twice while it is recorded, and not once a step. So it may leave nothing behind in Python, and find nothing
+there that changes. It calls torch's functions, methods of tensors and torch's own modules, reads attributes, and takes
+elements of tensors and plain containers; each call, read and iteration passes through a function that refuses all else
+(`call`, `read`, `take_of`, `each_of`), and no code of a user's or of another library may run within.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType, FrameType
+from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
-from shapeproof.export.shim.bodies import Body, Index, NotOneBody, is_recording
+from shapeproof.export.shim.bodies import Body, Index, NotOneBody, has_hooks, is_recording
 from shapeproof.export.source.abstract import is_a
-from shapeproof.export.source.instructions import adds_in_place, leaves_something
-from shapeproof.export.trace.python.plain_numbers import Range
+from shapeproof.export.source.instructions import codes_within
+from shapeproof.export.trace.checks.failures import may_fail
+from shapeproof.export.trace.python import loops
+from shapeproof.export.trace.python.plain_numbers import CALLED, Range
 from shapeproof.export.trace.python.plain_objects import FOREIGN
 
 _Step = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...]]]
@@ -50,15 +52,15 @@ class Filled:
         self._dim = dim
 
     def row(self, row: Any) -> torch.Tensor:
-        """Return what is written of a row: its elements in the tensor's type, as often as they are written."""
-        shape = [*self.tensor.shape]
-        del shape[self._dim]
-        row = row if isinstance(row, torch.Tensor) else torch.full((), row, device=self.tensor.device)
-        return row.to(self.tensor.dtype).expand(shape)
+        """Return what is written of a row, in the tensor's type."""
+        to, device = self.tensor.dtype, self.tensor.device
+        return row.to(to) if isinstance(row, torch.Tensor) else torch.full((), row, dtype=to, device=device)
 
     def take(self, start: int, stacked: torch.Tensor) -> None:
         """Write all rows, from a number on."""
         dim = self._dim % self.tensor.dim()
+        for _ in range(self.tensor.dim() - stacked.dim()):
+            stacked = stacked.unsqueeze(1)
         self.tensor.narrow(dim, start, stacked.shape[0]).copy_(stacked.movedim(0, dim))
 
 
@@ -86,7 +88,7 @@ def roll(steps: Range, step: _Step, carried: tuple[Any, ...], sinks: tuple[Any, 
         if peeled:
             carried, first = step(start, *carried)
             start, count = start + 1, count - 1
-    carried, rows = _recorded(step, sinks, Body(carried, start, count, [each.tensor for each in filled]))
+    carried, rows = _recorded(step, sinks, Body(carried, start, count, [each.tensor for each in filled], may_fail))
     if first is not None:
         rows = [torch.cat([one.unsqueeze(0), others]) for one, others in zip(first, rows, strict=True)]
     for sink, stacked in zip(sinks, rows, strict=True):
@@ -122,35 +124,89 @@ def join(function: Callable[..., Any], rows: Any, *args: Any, **kwargs: Any) -> 
     return stacked.movedim(0, dim).flatten(dim, dim + 1).contiguous()
 
 
-_CHANGING = frozenset(
-    {"append", "appendleft", "add", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove"}
-    | {"reverse", "send", "setdefault", "sort", "update", "__setitem__", "__delitem__", "__next__", "__iadd__"}
-    | {"setitem", "delitem", "iadd", "iconcat", "heappush", "heappop"}
+_NUMBERS = {int, float, bool, len, abs, isinstance, *(CALLED[name] for name in ("int", "float", "len", "isinstance"))}
+"""Functions of plain numbers."""
+_OF_A_LAYOUT = frozenset(
+    {"stride", "is_contiguous", "storage_offset", "data_ptr", "storage", "untyped_storage", "dim_order", "is_set_to"}
+    | {"data", "_version", "grad", "grad_fn", "is_leaf", "_base", "requires_grad", "__dict__", "names"}
+    | {"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "requires_grad_", "set_"}
+    | {"share_memory_", "resize_", "numpy", "tolist", "item", "apply_", "map_", "__setattr__", "__class__"}
 )
-_CALLED = frozenset({"next", "setattr", "delattr", "exec", "eval", "globals", "locals", "vars"})
-"""Python's own methods and functions that change an object, or may."""
+"""What a step may not read or call of a tensor: a row lies otherwise in the body that is recorded."""
+_MODULES = "torch.nn.modules."
+_FUNCTIONS = {"torch.nn.functional", "torch.functional", "torch._tensor"}
+_CONTAINERS = (list, tuple, dict, range, torch.Size, torch.nn.ModuleList)
+
+
+def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call what a step calls, if it is torch's and leaves nothing behind."""
+    if not (_is_number(function) or _is_module(function) or _is_torchs(function)):
+        raise NotOneBody("a step of the loop calls a function that is not torch's")
+    return function(*args, **kwargs)
+
+
+def _is_number(function: Any) -> bool:
+    return type(function) in {type, FunctionType, BuiltinFunctionType} and function in _NUMBERS
+
+
+def _is_module(function: Any) -> bool:
+    """True for torch's own modules, whose calls run no code but torch's."""
+    if not is_a(function, torch.nn.Module):
+        return False
+    parts = list(torch.nn.Module.modules(function))
+    own = all(str(type(part).__module__).startswith(_MODULES) and "forward" not in vars(part) for part in parts)
+    return own and not any(map(has_hooks, parts))
+
+
+def _is_torchs(function: Any) -> bool:
+    """True for functions and methods of tensors that compute, in torch's own code."""
+    name, owner = getattr(function, "__name__", "_"), getattr(function, "__self__", None)
+    if name.startswith(("_", "set", "manual", "seed", "save", "load")) or name in _OF_A_LAYOUT:
+        return False
+    if is_a(owner, torch.Tensor) and type(function) is BuiltinMethodType:
+        return True
+    if is_a(function, (FunctionType, MethodType)):
+        return function.__module__ in _FUNCTIONS
+    computes = owner is None or is_a(owner, (type, ModuleType))
+    return (
+        type(function) is BuiltinFunctionType and computes and str(function.__module__ or "torch").startswith("torch")
+    )
+
+
+def read(value: Any, name: str) -> Any:
+    """Read an attribute in a step."""
+    if is_a(value, torch.Tensor) and name in _OF_A_LAYOUT:
+        raise NotOneBody("a step of the loop reads how a tensor lies in memory")
+    return getattr(value, name)
+
+
+def take_of(value: Any) -> Any:
+    """Return a value of which a step takes an element."""
+    if type(value) not in _CONTAINERS and not is_a(value, torch.Tensor):
+        raise NotOneBody("a step of the loop takes an element of an object that is no plain container")
+    return value
+
+
+def each_of(value: Any) -> Any:
+    """Return a value over which a step iterates."""
+    if type(value) not in {*_CONTAINERS, Range} and not is_a(value, (tuple, torch.Tensor)):
+        raise NotOneBody("a step of the loop iterates over an object that is no plain container")
+    return value
+
+
 _TRACING = FOREIGN | {"sympy", "mpmath", "numpy", "None"}
 """The packages that trace; what a graph has generated has no name."""
 
 
 @contextlib.contextmanager
 def _leaving_nothing(step: Any) -> Iterator[None]:
-    """Refuse a step that may leave something behind in Python, or whose functions may.
+    """Refuse a step within which code of a user's or of another library runs: a property, a hook."""
+    codes = dict[int, CodeType]()
 
-    What a step itself adds in place, it adds to a tensor (loops.py).
-    """
-    codes, called, models = dict[int, CodeType](), set[str](), dict[int, bool]()
-
-    def observe(frame: FrameType, event: str, function: Any) -> None:
-        code = frame.f_code
-        if id(code) not in codes:
-            codes[id(code)] = code
-            models[id(code)] = str(frame.f_globals.get("__name__")).partition(".")[0] not in _TRACING
-        if event == "c_call" and models[id(code)]:
-            owner = getattr(function, "__self__", None)
-            changing = _CALLED if owner is builtins else _CHANGING
-            if function.__name__ in changing and not is_a(owner, torch.Tensor):
-                called.add(function.__name__)
+    def observe(frame: FrameType, event: str, _: Any) -> None:
+        name = str(frame.f_globals.get("__name__"))
+        if event == "call" and name.partition(".")[0] not in _TRACING and not name.startswith("namedtuple_"):
+            codes[id(frame.f_code)] = frame.f_code
 
     before = sys.getprofile()
     sys.setprofile(observe)
@@ -158,6 +214,19 @@ def _leaving_nothing(step: Any) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
-    run = [code for key, code in codes.items() if models[key]]
-    if called or any(leaves_something(code) or (adds_in_place(code) and code is not step.__code__) for code in run):
-        raise NotOneBody("a step of the loop may leave something behind")
+    within = set(map(id, codes_within(step.__code__)))
+    if codes.keys() - within:
+        raise NotOneBody("a step of the loop runs code that may leave something behind")
+
+
+NAMES = {
+    loops.CAN_ROLL: can_roll,
+    loops.ROLL: roll,
+    loops.JOIN: join,
+    loops.FILL: Filled,
+    loops.CALL: call,
+    loops.READ: read,
+    loops.TAKE_OF: take_of,
+    loops.EACH_OF: each_of,
+}
+"""The functions that code with loops written over calls, by their global names."""
