@@ -19,7 +19,7 @@ from typing import TypeAlias
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, outwards
 from shapeproof.export.source.frames import is_users_file
-from shapeproof.export.source.names import tree_of
+from shapeproof.export.source.names import parsed
 from shapeproof.wording import cell_name
 
 Where: TypeAlias = Callable[[str], SourceLocation | None]
@@ -64,7 +64,8 @@ def _where(name: str, *, file: str, line: int) -> SourceLocation:
 
 def _places(name: str, files: Iterable[str]) -> list[SourceLocation]:
     """The places in these files where a declaration is written."""
-    return [SourceLocation(file, line) for file in files for line in _written(file).get(name, ())]
+    texts = ((file, "".join(linecache.getlines(file))) for file in files)  # a file may be edited meanwhile
+    return [SourceLocation(file, line) for file, text in texts for line in _written(text).get(name, ())]
 
 
 @functools.lru_cache(maxsize=1)
@@ -80,10 +81,10 @@ def _is_users(file: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _written(file: str) -> dict[str, list[int]]:
-    """The lines of each `Dim("name")` or `ShapeVar("name")` by its name, and of each text that may be a relation."""
+def _written(source: str) -> dict[str, list[int]]:
+    """The lines of each `Dim("name")` or `ShapeVar("name")` of a text by its name, and of what may be a relation."""
     found: dict[str, list[int]] = {}
-    for node in ast.walk(tree_of(file)):
+    for node in ast.walk(parsed(source)):
         match node:
             case ast.Call(func=ast.Name(maker) | ast.Attribute(attr=maker), args=[ast.Constant(str() as name), *_]):
                 if maker in _MAKERS:

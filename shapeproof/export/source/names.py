@@ -130,8 +130,13 @@ def _computed(
 
 def tree_of(file: str) -> ast.Module:
     """Return the syntax tree of a file; an empty one if it is not Python (a page with embedded code, a notebook)."""
+    return parsed("".join(linecache.getlines(file)))
+
+
+def parsed(source: str) -> ast.Module:
+    """Return the syntax tree of a text; an empty one if it is not Python."""
     try:
-        return ast.parse("".join(linecache.getlines(file)))
+        return ast.parse(source)
     except (SyntaxError, ValueError):
         return ast.Module([], [])
 

@@ -194,8 +194,8 @@ def each_of(value: Any) -> Any:
     return value
 
 
-_TRACING = FOREIGN | {"sympy", "mpmath", "numpy", "None"}
-"""The packages that trace; what a graph has generated has no name."""
+_TRACING = FOREIGN | {"sympy", "mpmath", "z3", "numpy", "None"}
+"""The packages that trace, and answer what is asked; what a graph has generated has no name."""
 
 
 @contextlib.contextmanager
