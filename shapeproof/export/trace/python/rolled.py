@@ -14,6 +14,7 @@ elements of tensors and plain containers; each call, read and iteration passes t
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -208,12 +209,15 @@ def _leaving_nothing(step: Any) -> Iterator[None]:
         if event == "call" and name.partition(".")[0] not in _TRACING and not name.startswith("namedtuple_"):
             codes[id(frame.f_code)] = frame.f_code
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what a collection runs is not the step's
     sys.setprofile(observe)
     try:
         yield
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
     within = set(map(id, codes_within(step.__code__)))
     if codes.keys() - within:
         raise NotOneBody("a step of the loop runs code that may leave something behind")
