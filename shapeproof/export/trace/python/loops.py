@@ -60,7 +60,7 @@ def _rolled(code: CodeType) -> CodeType | None:
 def _compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
     """Compile a function that reads the same names of outer functions as this code."""
     function.decorator_list, function.returns = [], None
-    outer = ast.copy_location(ast.FunctionDef("outer", _taking(code.co_freevars), [function], []), function)
+    outer = ast.copy_location(_defined("outer", code.co_freevars, [function]), function)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     return _within(compile(module, code.co_filename, "exec"), "outer", code.co_name)
 
@@ -94,8 +94,12 @@ def _within(code: CodeType, *names: str) -> CodeType:
     return code
 
 
-def _taking(names: Sequence[str]) -> ast.arguments:
-    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+def _defined(name: str, taking: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    """Return the definition of a function; the parser fills in what each Python adds to one."""
+    made: ast.FunctionDef = ast.parse("def function(): pass").body[0]  # type: ignore[assignment]
+    made.name, made.body = name, body
+    made.args.args = [ast.arg(each) for each in taking]
+    return made
 
 
 class _Writer:
@@ -343,7 +347,7 @@ def _as_call(loop: ast.For, step: str, carried: Sequence[str], sinks: Mapping[st
     rows: list[ast.expr] = [_load(_ROW + name) for name in sinks]
     given = ast.Return(ast.Tuple([_tuple(carried, ast.Load()), ast.Tuple(rows, ast.Load())], ast.Load()))
     body = [_Guarded().visit(each) for each in body]
-    define = ast.FunctionDef(_STEP, _taking([step, *carried]), [*body, given], [])
+    define = ast.copy_location(_defined(_STEP, [step, *carried], [*body, given]), loop)
     taking: list[ast.expr] = [
         _load(name) if dim is None else ast.Call(_load(FILL), [_load(name), ast.Constant(dim)], [])
         for name, dim in sinks.items()
