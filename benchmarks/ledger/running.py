@@ -52,14 +52,14 @@ def _apart(
 
 def _send(sending: Connection, group: str, name: str, cases: Path, *, plainly: bool) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.CRITICAL)
     with plain_way() if plainly else contextlib.nullcontext():
         sending.send(str(line_of(f"{group}/{name}", collection(group, cases)[name])))
 
 
 def line_of(name: str, make: Callable[[], Report]) -> Line:
     """Make a report, and say what it says; of an error its name."""
-    warnings.filterwarnings("ignore")
-    logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     try:

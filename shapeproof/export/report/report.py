@@ -110,7 +110,7 @@ class Report:
         >>> import torch
         >>> from shapeproof.export import check
         >>> text = check(torch.nn.ReLU(), (torch.ones(3),)).html()
-        >>> text.splitlines()[0], "http" in text
+        >>> text.splitlines()[0], "http://" in text
         ('<!doctype html>', False)
         """
         from shapeproof.export.report.page.page import Section, page, title_of
