@@ -118,7 +118,7 @@ def test_a_model_without_branches_is_one_region():
 def added_in_a_for(x):
     total = x.sum()
     for row in range(x.shape[0]):
-        total = total + x[row]
+        total = total + row * x[row]
     return total
 
 

@@ -356,7 +356,7 @@ class Range(Sequence[Any]):
         return bool(self.length > 0)
 
     def __iter__(self) -> Iterator[Any]:
-        if isinstance(self.length, torch.SymInt):
+        if isinstance(self.length, torch.SymInt) and type(self.step) is int and self.step == 1:
             self.length.node.shape_env.trial.loops.add(place_of(sys._getframe(1).f_code))  # noqa: SLF001 - it is the loop's
         return (self._at(number) for number in range(len(self)))
 
