@@ -72,8 +72,7 @@ class FromTheSecondRow(Model):
 class Stacked(Model):
     def forward(self, x):
         for _ in range(2):
-            h = torch.zeros(x.shape[0], 4)
-            outs = []
+            h, outs = torch.zeros(x.shape[0], 4), []
             for i in range(x.shape[1]):
                 h = self.gru(x[:, i], h)
                 outs.append(h)
@@ -298,6 +297,16 @@ class Training(Model):
         return h
 
 
+class KeepingStatistics(Model):
+    """The fault: an operator may write what its schema does not say."""
+
+    def forward(self, x):
+        h = torch.zeros(x.shape[0], 4)
+        for i in range(x.shape[1]):
+            h = h + functional.batch_norm(x[:, i], self.norm.running_mean, self.norm.running_var, training=True)
+        return h
+
+
 class Growing(Model):
     def forward(self, x):
         h = x[:, 0]
@@ -464,8 +473,7 @@ class Detaching(Model):
 
 class AppendingWhatItAddsTo(Model):
     def forward(self, x):
-        h = torch.zeros(x.shape[0], 4)
-        outs = []
+        h, outs = torch.zeros(x.shape[0], 4), []
         for i in range(x.shape[1]):
             h += x[:, i]
             outs.append(h)
@@ -477,6 +485,7 @@ NOT_ONE_BODY = [
     *(AddingToWhatItReads, AddingAcross, Counting, CountingInAnAttribute, AddingToAList, KeepingItsState),
     *(
         Training,
+        KeepingStatistics,
         Growing,
         FromNothing,
         ByData,

@@ -12,7 +12,7 @@ runs       guards; checks on data as nodes               guarding.py
 blocks     values of attributes and context variables     replaced.py
 callers    torch's functions on the call stack           callers.py
 gradients  autograd's work, recorded                    autograd.py
-loops      the body of torch's `scan`, recorded           bodies.py
+loops      a body recorded within a program; `scan`     bodies.py
 operators  custom operators                              custom_operators.py
 releases   supported versions of torch                   versions.py
 """

@@ -192,7 +192,7 @@ def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int,
 def _refuse_told_apart(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
     """Refuse a program in which it shows that a loop had no step; what reads that is loaded with the first loop."""
     if env.perhaps_the_same:
-        from shapeproof.export.shim.bodies import refuse_told_apart
+        from shapeproof.export.trace.python.one_body import refuse_told_apart
 
         pairs, env.perhaps_the_same = env.perhaps_the_same, []
         refuse_told_apart(program.graph, pairs)

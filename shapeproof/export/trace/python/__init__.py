@@ -10,6 +10,7 @@ whether_traced.py    notes where a model asks whether it is traced
 rejoining.py         branches whose two sides rejoin in the same state
 loops.py             loops written over: the body is a function of the step
 rolled.py            records one step of such a loop for all of them
+one_body.py          the body that is recorded, and what would show that it is one
 plain_objects.py     what an object holds, read without running its code
                      what an instruction reads or compares without running code
 """

@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.bodies import Body, Index, NotOneBody, has_hooks, is_recording
+from shapeproof.export.shim.bodies import has_hooks
 from shapeproof.export.source.abstract import is_a
 from shapeproof.export.source.instructions import codes_within
-from shapeproof.export.trace.checks.failures import may_fail
 from shapeproof.export.trace.python import loops
+from shapeproof.export.trace.python.one_body import Body, Index, NotOneBody, is_recording
 from shapeproof.export.trace.python.plain_numbers import CALLED, Range
 from shapeproof.export.trace.python.plain_objects import FOREIGN
 
@@ -89,7 +89,7 @@ def roll(steps: Range, step: _Step, carried: tuple[Any, ...], sinks: tuple[Any, 
         if peeled:
             carried, first = step(start, *carried)
             start, count = start + 1, count - 1
-    carried, rows = _recorded(step, sinks, Body(carried, start, count, [each.tensor for each in filled], may_fail))
+    carried, rows = _recorded(step, sinks, Body(carried, start, count, [each.tensor for each in filled]))
     if first is not None:
         rows = [torch.cat([one.unsqueeze(0), others]) for one, others in zip(first, rows, strict=True)]
     for sink, stacked in zip(sinks, rows, strict=True):
