@@ -23,6 +23,19 @@ _LONGEST_LOGGED = 500
 QUESTIONS = logging.getLogger("shapeproof.questions")
 
 
+@contextmanager
+def heard_by(handler: logging.Handler) -> Iterator[None]:
+    """Inside this block, each question is logged, and a handler hears it."""
+    level = QUESTIONS.level
+    QUESTIONS.addHandler(handler)
+    QUESTIONS.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        QUESTIONS.setLevel(level)
+        QUESTIONS.removeHandler(handler)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One question, whether the formula holds wherever these facts do, and the verdict."""

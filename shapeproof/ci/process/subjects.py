@@ -14,6 +14,7 @@ import logging
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +24,7 @@ from shapeproof.ci.process.tracebacks import sentence
 from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.constraints.errors import InternalError, UsageError, nearest
 from shapeproof.export.shim.versions import check_version
-from shapeproof.solver.ledger import QUESTIONS
+from shapeproof.solver.ledger import heard_by
 
 if TYPE_CHECKING:
     from shapeproof.export import Report
@@ -185,18 +186,9 @@ class _Told(logging.Handler):
             self._tell(line)
 
 
-@contextlib.contextmanager
-def questions_told(tell: Callable[[str], None]) -> Iterator[None]:
+def questions_told(tell: Callable[[str], None]) -> AbstractContextManager[None]:
     """Tell each question that torch and the solver are asked inside the block, with its answer."""
-    handler = _Told(tell)
-    level = QUESTIONS.level
-    QUESTIONS.addHandler(handler)
-    QUESTIONS.setLevel(logging.DEBUG)
-    try:
-        yield
-    finally:
-        QUESTIONS.setLevel(level)
-        QUESTIONS.removeHandler(handler)
+    return heard_by(_Told(tell))
 
 
 @contextlib.contextmanager

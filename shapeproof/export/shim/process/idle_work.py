@@ -35,6 +35,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 
 from shapeproof.export.limits import THREADS_WORK
 from shapeproof.export.shim.replaced import bound
+from shapeproof.solver.ledger import QUESTIONS, heard_by
 
 
 @contextlib.contextmanager
@@ -126,18 +127,12 @@ class _AsTorch(logging.Handler):
 @contextlib.contextmanager
 def as_torch_logs() -> Iterator[None]:
     """Inside this block, `TORCH_LOGS="+dynamic"` shows our questions in place of torch's guards."""
-    ours, handler = logging.getLogger("shapeproof.questions"), _AsTorch()
-    level, heard = ours.level, any(isinstance(each, _AsTorch) for each in ours.handlers)
+    heard = any(isinstance(each, _AsTorch) for each in QUESTIONS.handlers)
     if heard or not logging.getLogger(_NOISY[0]).isEnabledFor(logging.DEBUG):
         yield
         return
-    ours.addHandler(handler)
-    ours.setLevel(logging.DEBUG)
-    try:
+    with heard_by(_AsTorch()):
         yield
-    finally:
-        ours.setLevel(level)
-        ours.removeHandler(handler)
 
 
 @contextlib.contextmanager
