@@ -157,9 +157,10 @@ def _rejected(task: _Task) -> tuple[dict[str, int], Exception] | None:
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
     """Return the report with the solver's questions and cost; the program carries the report."""
     make = functools.partial(Explorer, task.eager, trace, task.progress, splitting=splitting)
-    explorer, plain = make(), make(rolling=False)
+    explorer = make()
     with one_ledger() as ledger, only_new_garbage(), noting() as asked:
-        report = _rolled(task, explorer, splitting=splitting) or _verified(task, plain, splitting=splitting)
+        report = _rolled(task, explorer, splitting=splitting)
+        report = report or _verified(task, make(rolling=False), splitting=splitting)
     about = (f"model: {type(task.mod).__qualname__}",)
     answers = Subject(ledger.entries, task.inputs.user_names, task.inputs.budget, about)
     notes = (*report.notes, *task.eager.notes(), *unread_notes(), *itertools.starmap(asked_note, asked.items()))

@@ -56,15 +56,18 @@ def _in(file: str, line: int) -> Where:
 
 def _where(name: str, *, file: str, line: int) -> SourceLocation:
     others = _users_files(len(sys.modules)) if file.endswith(".py") and name.isidentifier() else ()
-    found = _places(name, [file]) or _places(
-        name, (each for each in others if name in "".join(linecache.getlines(each)))
-    )
+    naming = ((each, text) for each in others if name in (text := _text(each)))
+    found = _places(name, [(file, _text(file))]) or _places(name, naming)
     return found[0] if len(found) == 1 else SourceLocation(file, line)
 
 
-def _places(name: str, files: Iterable[str]) -> list[SourceLocation]:
-    """The places in these files where a declaration is written."""
-    texts = ((file, "".join(linecache.getlines(file))) for file in files)  # a file may be edited meanwhile
+def _text(file: str) -> str:
+    """Return what a file holds now; it may be edited between two exports."""
+    return "".join(linecache.getlines(file))
+
+
+def _places(name: str, texts: Iterable[tuple[str, str]]) -> list[SourceLocation]:
+    """The places in these files, with their texts, where a declaration is written."""
     return [SourceLocation(file, line) for file, text in texts for line in _written(text).get(name, ())]
 
 
