@@ -58,6 +58,15 @@ RT_DETR: dict[str, Any] = {
     "eval_size": None,
     "encode_proj_layers": [2],
 }
+SWIN: dict[str, Any] = {
+    "model_type": "swin",
+    "image_size": 64,
+    "embed_dim": 8,
+    "depths": [1, 1, 1, 1],
+    "num_heads": [1, 1, 2, 2],
+    "window_size": 4,
+    "out_features": ["stage1", "stage2", "stage3", "stage4"],
+}
 SIZES = {"height": Range(64, 512, 64), "width": Range(64, 512, 96)}
 BLOCKS = {"rows": Range(1, 16, 2), "columns": Range(1, 16, 3)}
 ENTRIES: dict[str, Entry] = {
@@ -86,15 +95,7 @@ ENTRIES: dict[str, Entry] = {
     "mask2former_batches": Entry(
         small(
             "Mask2FormerForUniversalSegmentation",
-            backbone_config={
-                "model_type": "swin",
-                "image_size": 64,
-                "embed_dim": 8,
-                "depths": [1, 1, 1, 1],
-                "num_heads": [1, 1, 2, 2],
-                "window_size": 4,
-                "out_features": ["stage1", "stage2", "stage3", "stage4"],
-            },
+            backbone_config=SWIN,
             feature_size=32,
             mask_feature_size=32,
             hidden_dim=32,
@@ -110,15 +111,7 @@ ENTRIES: dict[str, Entry] = {
     "maskformer_batches": Entry(
         small(
             "MaskFormerForInstanceSegmentation",
-            backbone_config={
-                "model_type": "swin",
-                "image_size": 64,
-                "embed_dim": 8,
-                "depths": [1, 1, 1, 1],
-                "num_heads": [1, 1, 2, 2],
-                "window_size": 4,
-                "out_features": ["stage1", "stage2", "stage3", "stage4"],
-            },
+            backbone_config=SWIN,
             fpn_feature_size=32,
             mask_feature_size=32,
             decoder_config={"model_type": "detr", **DETR, "d_model": 16, "backbone_config": LAST},

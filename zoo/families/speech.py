@@ -16,6 +16,17 @@ WAV: dict[str, Any] = WIDTH | {
     "num_conv_pos_embedding_groups": 4,
     "num_feat_extract_layers": 3,
 }
+MUSICGEN: dict[str, Any] = {
+    "vocab_size": 64,
+    "max_position_embeddings": 512,
+    "num_hidden_layers": 2,
+    "ffn_dim": 64,
+    "num_attention_heads": 4,
+    "hidden_size": 32,
+    "num_codebooks": 2,
+    "use_cache": False,
+    "pad_token_id": 63,
+}
 SOUND = {"input_values": floats("batch samples")}
 SAMPLES = {"samples": Range(400, 160_000, 1000)}
 FEATURES = {"input_features": floats("batch frames 32")}
@@ -132,18 +143,7 @@ ENTRIES: dict[str, Entry] = {
         {"samples": Range(1000, 160_000, 4000)},
     ),
     "musicgen_decoder": Entry(
-        small(
-            "MusicgenForCausalLM",
-            vocab_size=64,
-            max_position_embeddings=512,
-            num_hidden_layers=2,
-            ffn_dim=64,
-            num_attention_heads=4,
-            hidden_size=32,
-            num_codebooks=2,
-            use_cache=False,
-            pad_token_id=63,
-        ),
+        small("MusicgenForCausalLM", **MUSICGEN),
         {"input_ids": tokens("batch 2 length")},
     ),
     "seamless_m4t_text": Entry(
@@ -250,18 +250,7 @@ ENTRIES: dict[str, Entry] = {
         {"input_features": floats("batch 16 100"), "decoder_input_ids": tokens("batch target")},
     ),
     "musicgen_melody_decoder": Entry(
-        small(
-            "MusicgenMelodyForCausalLM",
-            vocab_size=64,
-            max_position_embeddings=512,
-            num_hidden_layers=2,
-            ffn_dim=64,
-            num_attention_heads=4,
-            hidden_size=32,
-            num_codebooks=2,
-            use_cache=False,
-            pad_token_id=63,
-        ),
+        small("MusicgenMelodyForCausalLM", **MUSICGEN),
         {"input_ids": integers("batch 2 length", 60)},
     ),
 }

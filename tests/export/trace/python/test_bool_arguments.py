@@ -13,17 +13,9 @@ from torch.nn import functional
 
 from shapeproof.export import export
 from tests.agreement import agree
+from tests.calling import Calls
 
 attention = functional.scaled_dot_product_attention
-
-
-class Model(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def causal_behind_a_closure(x):
@@ -45,13 +37,13 @@ GIVEN = {
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("example", [1, 5])
 def test_a_condition_is_decided_for_a_function_that_takes_a_bool(given, example):
-    model, shapes = Model(GIVEN[given]), {"x": {0: Dim("n", min=1, max=6)}}
+    model, shapes = Calls(GIVEN[given]), {"x": {0: Dim("n", min=1, max=6)}}
     found = export(model, (torch.randn(example, 4),), dynamic_shapes=shapes, branches="split")
     assert all(agree(model, found.module(), (torch.randn(n, 4),)) for n in range(1, 7))
 
 
 def test_other_comparisons_of_that_model_are_decided_at_every_size():
-    model = Model(lambda x: (x.sum(0, keepdim=x.shape[0] > 0), x + 1 if x.shape[0] > 3 else x - 1))
+    model = Calls(lambda x: (x.sum(0, keepdim=x.shape[0] > 0), x + 1 if x.shape[0] > 3 else x - 1))
     shapes = {"x": {0: Dim("n", min=1, max=6)}}
     found = export(model, (torch.randn(2, 4),), dynamic_shapes=shapes, branches="split")
     assert len(found.domains) == 2
