@@ -26,34 +26,30 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.shape_functions import Layout
 from shapeproof.export.ops.table import goes_by_sizes, kind_of, known_of
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.shim.trees import graph_modules, leaves
+from shapeproof.export.shim.trees import leaves
 
 
 def observes_aliasing(graph: torch.fx.Graph, *, asked: bool = False) -> bool:
     """True if the graph can observe whether some operator shared storage or copied; if `asked`, its model can.
 
-    The body of a higher-order operator is not analysed: a body that mutates anything counts as an observer, and so does
-    a graph that mutates anything beside a body with such an operator.
+    The body of a higher-order operator is not analysed: a body that mutates anything counts as an observer, and a call
+    whose body has an operator that shares or copies counts as such an operator.
     """
     if any(map(nodes.body_writes, graph.find_nodes(op="get_attr"))):
         return True
-    if asked and (_may_share(graph) or _may_share_inside(graph)):
+    if asked and any(map(_may_share, graph.nodes)):
         return True
     writes = {index: found for index, node in enumerate(graph.nodes) if (found := nodes.changed_operands(node))}
-    if not writes or _may_share_inside(graph):
-        return bool(writes)
+    if not writes:
+        return False
     watched = _Watched(graph, writes)
-    return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if known_of(node.target).alias_or_copy)
+    return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if _may_share(node))
 
 
-def _may_share(graph: torch.fx.Graph) -> bool:
-    return any(known_of(node.target).alias_or_copy for node in graph.nodes)
-
-
-def _may_share_inside(graph: torch.fx.Graph) -> bool:
-    """True if the body of a higher-order operator has an operator that shares or copies."""
-    bodies = graph_modules(graph.owning_module) if graph.owning_module is not None else []
-    return any(_may_share(body.graph) for body in bodies if body.graph is not graph)
+def _may_share(node: torch.fx.Node) -> bool:
+    """True if a call shares storage with its operand or copies it, or if the body of a higher-order operator may."""
+    inside = (each for body in nodes.bodies(node) for each in body.graph.nodes)
+    return known_of(node.target).alias_or_copy or any(map(_may_share, inside))
 
 
 def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
@@ -102,9 +98,14 @@ class _Watched:
         self._at: Mapping[torch.fx.Node, set[Any]] = {node: set(storages(node.meta.get("val"))) for node in self._order}
 
     def tells(self, at: int, node: torch.fx.Node) -> bool:
-        """True if one side of an operator is mutated later while the other side is still visible."""
+        """True if one side of an operator is mutated later while the other side is still visible.
+
+        Results of a body may share with each other, too: a mutation of any counts.
+        """
         given = set[Any]().union(*(self._at[operand] for operand in node.all_input_nodes))
         result = self._by_way_of(at, node)
+        if nodes.bodies(node) and self._written(at, result) is not None:
+            return True
         others = {each for each in self._order if each not in result and not given.isdisjoint(self._at[each])}
         is_input = any(each.op in {"placeholder", "get_attr"} for each in others)
         written = self._written(at, result)
