@@ -15,7 +15,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.explore.beside_eager import replay, runner
 from shapeproof.export.explore.beside_eager.forms import copied
 from shapeproof.export.shim.inputs.binding import bind
-from shapeproof.export.shim.inputs.containers import Held, differing, held
+from shapeproof.export.shim.inputs.containers import Held, contents, differing, held
 from shapeproof.export.source.errors import ChangedAt
 from shapeproof.export.trace.rebinding import Left
 
@@ -39,10 +39,11 @@ def seen_in_eager(eager: replay.Eager, point: Mapping[str, int], left: Left) -> 
     """Return what eager leaves in its inputs at a point, for the inputs that a trace saw changed."""
     args, kwargs = eager.inputs.at(point, filled=True)
     mine = copied(eager.mod)
-    before = held(mine, args, kwargs)
+    bound = bind(mine, args, kwargs)
+    before = contents(bound)
 
     def changed() -> set[Hashable]:
-        now = held(mine, args, kwargs)
+        now = contents(bound)
         leaves = {each.leaf for each in left.rebound}.intersection(differing(before.leaves, now.leaves))
         return {*leaves, *set(left.unseen).intersection(differing(before.places, now.places))}
 
@@ -53,7 +54,7 @@ def seen_in_eager(eager: replay.Eager, point: Mapping[str, int], left: Left) -> 
             mine(*args, **kwargs)
 
     runner.outcome(followed, args, kwargs)
-    return Seen(follow.lines, before, held(mine, args, kwargs))
+    return Seen(follow.lines, before, contents(bound))
 
 
 def given_twice(eager: replay.Eager) -> tuple[str, str] | None:

@@ -49,7 +49,12 @@ _CLASS = re.compile(r"<(?:class|function) '?([\w.]+)'?(?: at 0x\w+)?>")
 
 def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, str, Any]]:
     """Return the flat inputs in order: torch's source name, the name by the model's parameters, the value."""
-    paths = _flatten(bind(mod, args, kwargs))
+    return named_leaves(bind(mod, args, kwargs))
+
+
+def named_leaves(bound: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    """Return the same of inputs that `bind` has named."""
+    paths = _flatten(bound)
     return [(_source(path), f"{path[0].key}{_keys(path[1:])}", value) for path, value in paths]
 
 
@@ -270,8 +275,8 @@ def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         bound = dict(_combine_args(mod, args, kwargs))
     except (TypeError, ValueError) as error:  # Python tells the parameters of no builtin function
         raise UsageError(f"the inputs do not fit the model's forward: {error}") from None
-    named = {k: bound.pop(k) for k in kwargs if _takes(mod, k)}
     parameters = _parameters(mod)
+    named = {k: bound.pop(k) for k in kwargs if _takes(parameters, k)}
     inside = {k: bound.pop(k) for k in list(bound) if parameters[k].kind is inspect.Parameter.VAR_KEYWORD}
     return bound | named | inside
 
@@ -282,12 +287,13 @@ def in_order(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     Inputs are told apart by their place: the names that `bind` gives must come in the order of the values.
     """
     bind(mod, args, kwargs)  # raises if they do not fit
-    return {k: kwargs[k] for k in kwargs if _takes(mod, k)} | kwargs
+    parameters = _parameters(mod)
+    return {k: kwargs[k] for k in kwargs if _takes(parameters, k)} | kwargs
 
 
-def _takes(mod: torch.nn.Module, keyword: str) -> bool:
+def _takes(parameters: Mapping[str, inspect.Parameter], keyword: str) -> bool:
     """True if a parameter of this name takes the keyword; `def f(a, /, **more)` takes `a=` into `more`."""
-    parameter = _parameters(mod).get(keyword)
+    parameter = parameters.get(keyword)
     return parameter is not None and parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}
 
 

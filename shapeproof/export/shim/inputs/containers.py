@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from shapeproof.export.shim.inputs.binding import bind, name_leaves
+from shapeproof.export.shim.inputs.binding import bind, named_leaves
 
 MOST_PLACES = 10_000
 """Maximum number of places searched in the inputs: an object may hold any amount of data."""
@@ -56,10 +56,14 @@ class Held:
 
 def held(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Held:
     """Return the current contents of the model's inputs."""
-    bound = bind(mod, args, kwargs)
+    return contents(bind(mod, args, kwargs))
+
+
+def contents(bound: dict[str, Any]) -> Held:
+    """Return the same of inputs that `bind` has named."""
     if not any(map(is_container, bound.values())):
         return Held({}, {})
-    return Held({name: value for _, name, value in name_leaves(mod, args, kwargs)}, _places(bound))
+    return Held({name: value for _, name, value in named_leaves(bound)}, _places(bound))
 
 
 def argument_of(place: str) -> str:

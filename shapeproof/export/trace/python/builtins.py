@@ -238,6 +238,11 @@ def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
         assign(scope, name, value)
 
 
+def _is_noted(code: CodeType) -> bool:
+    """True if it is noted what the handlers of a code catch: those of the user's files, and of code without a file."""
+    return is_users_file(code.co_filename) or code.co_filename.startswith("<")
+
+
 def _is_foreign(value: FunctionType | type) -> bool:
     name = home(value) if isinstance(value, type) else value.__module__
     if name == "builtins":  # objects created by `exec` say so, too
@@ -297,8 +302,7 @@ class _Rewriting:
         """True if a user's function, found by name or as a hook, has an `except` that cannot note what it catches."""
         noting = not has_bodies(self.names)
         codes = (each.__code__ for each in self._seen)
-        mine = (code for code in codes if is_users_file(code.co_filename) or code.co_filename.startswith("<"))
-        return any(catches(code, otherwise=noting) for code in mine)
+        return any(catches(code, otherwise=noting) for code in codes if _is_noted(code))
 
     def codes(self, functions: Sequence[FunctionType], loops: Container[CodePlace]) -> dict[FunctionType, CodeType]:
         """Return the rewritten code of each function, found here or given, whose code changes."""
@@ -309,6 +313,8 @@ class _Rewriting:
             if place_of(code) in loops:
                 code = self._with_loops(function)
             mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in scope}
+            if not _is_noted(code):
+                mine.pop(EXCEPT, None)
             made = rewritten(code, code.co_filename, frozenset(mine.items()))
             if made is not function.__code__:
                 found[function] = made

@@ -21,12 +21,15 @@ import torch
 from shapeproof.export.source.abstract import is_a
 from shapeproof.export.source.instructions import (
     READ,
+    Brief,
     Operation,
     Step,
     assembled,
+    briefly,
     codes_within,
     has,
     instructions,
+    is_target,
     steps_of,
 )
 from shapeproof.export.source.raised import Recorder, has_other_handlers, named_handlers
@@ -131,13 +134,13 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
     Python treats two codes as equal that differ only in their file, so `file` is a part of the cache key.
     """
     made = _Code(code, dict(others))
-    steps = instructions(code) if _may_change(code, made.others) else ()
+    steps = briefly(code) if _may_change(code, made.others) else ()
     for step, after, later in itertools.zip_longest(steps, steps[1:], steps[2:]):
         if step.does == "global":
             made.exchange(step, in_pattern=later is not None and later.does == "match class")
         if step.does == "attribute" and step.value == "__class__" and not step.called:  # `torch.float` is no `float`
             made.read(step)
-        if step.does == "const" and after is not None and after.does == "is" and not after.is_target:
+        if step.does == "const" and after is not None and after.does == "is":
             made.ask(step, after)
     for step in named_handlers(code) if EXCEPT in made.others else ():
         made.record(step)
@@ -187,12 +190,13 @@ class _Code:
     """The changes to a code's instructions, with its names and constants, while it is rewritten."""
 
     def __init__(self, code: CodeType, others: Mapping[str, Any]) -> None:
+        self._code = code
         self.changes: dict[int, list[Operation]] = {}
         self.names = list(code.co_names)
         self.constants: list[Any] = list(code.co_consts)
         self.others = others
 
-    def exchange(self, step: Step, *, in_pattern: bool) -> None:
+    def exchange(self, step: Brief, *, in_pattern: bool) -> None:
         """Load the replacement of a global function that is called, or of a class in a pattern."""
         name = f"case {step.value}" if in_pattern else step.value
         if step.called is in_pattern or name not in self.others:
@@ -203,7 +207,7 @@ class _Code:
         load, null = [self._load(self.others[name])], [("null", 0)] * step.called
         self.changes[step.offset] = load + null if _NULL_LAST else null + load
 
-    def read(self, step: Step) -> None:
+    def read(self, step: Brief) -> None:
         """Replace a read of an attribute by a call of its function: `function | value`."""
         if step.value in self.others:
             load = self._load(_Reader(self.others[step.value]))
@@ -213,9 +217,9 @@ class _Code:
         """Replace the global name that an `except` loads by `recorder | error`, of the same value."""
         self.changes[step.offset] = [self._load(Recorder(step.value)), ("copy", 2), ("operate", _OR)]
 
-    def ask(self, step: Step, after: Step) -> None:
+    def ask(self, step: Brief, after: Brief) -> None:
         """Replace `x is constant` by `x in _TheSame(constant)`, where Python keeps one object for the constant."""
-        if _is_one_object(step.value):
+        if _is_one_object(step.value) and not is_target(self._code, after.offset):
             self.changes[step.offset] = [self._load(_TheSame(step.value))]
             self.changes[after.offset] = [("contains", after.arg)]
 
