@@ -326,8 +326,12 @@ def assembled(code: CodeType, changes: Mapping[int, Sequence[Operation]], **part
         changes: the operations, by the offset of the instruction that they replace.
         parts: other parts of the code to replace: its constants, its names, the size of its stack.
     """
-    if (raw := _in_place(code, changes)) is not None:
-        return code.replace(co_code=raw, **parts)
+    raw = in_place(code, changes)
+    return anew(code, changes, **parts) if raw is None else code.replace(co_code=raw, **parts)
+
+
+def anew(code: CodeType, changes: Mapping[int, Sequence[Operation]], **parts: Any) -> CodeType:
+    """Return such code with each instruction at the place that the changes leave it."""
     places = list(_places(code, changes))
     moved = _moved(places, len(code.co_code))
     table = b"".join(_handled(each, moved) for each in handled_ranges(code))
@@ -335,7 +339,7 @@ def assembled(code: CodeType, changes: Mapping[int, Sequence[Operation]], **part
     return code.replace(co_code=b"".join(map(bytes, places)), co_exceptiontable=table, co_linetable=lines, **parts)
 
 
-def _in_place(code: CodeType, changes: Mapping[int, Sequence[Operation]]) -> bytes | None:
+def in_place(code: CodeType, changes: Mapping[int, Sequence[Operation]]) -> bytes | None:
     """Return the bytes of code in which each change has room where its instruction stood, so that nothing moves.
 
     An instruction stands between the extensions of its argument and what Python keeps beside it. What is left of its

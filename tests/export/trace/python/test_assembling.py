@@ -15,7 +15,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.source import handlers, instructions, raised
-from shapeproof.export.source.instructions import READ, assembled, codes_within
+from shapeproof.export.source.instructions import READ, anew, assembled, briefly, codes_within, in_place
 from shapeproof.export.trace.python import rewriting
 from shapeproof.export.trace.python.plain_numbers import CALLED, NAMES
 
@@ -118,9 +118,67 @@ def test_without_changes_each_instruction_stands_where_it_stood(files):
     seen = 0
     for file in files:
         for code in codes(compile(file.read_text(), file.name, "exec", dont_inherit=True)):
-            assert standing(assembled(code, {})) == standing(code), code
+            assert standing(anew(code, {})) == standing(code), code
             seen += 1
     assert seen > 100
+
+
+@pytest.mark.parametrize(
+    "files", [TESTS[:4], pytest.param(LIBRARY + TESTS, marks=pytest.mark.thorough)], ids=["some", "many"]
+)
+def test_what_is_changed_in_place_is_what_is_assembled_anew(files):
+    """Each global that is called becomes a constant that is called; what is left of its place does nothing."""
+    seen = 0
+    for file in files:
+        for code in codes(compile(file.read_text(), file.name, "exec", dont_inherit=True)):
+            last = len(code.co_consts)
+            called = [each.offset for each in briefly(code) if each.does == "global" and each.called]
+            changes = {offset: [("const", last), ("null", 0)] for offset in called}
+            raw = in_place(code, changes)
+            assert raw is not None, code  # a global has more beside it than both need
+            parts = {"co_consts": (*code.co_consts, len)}
+            assert acting(code.replace(co_code=raw, **parts)) == acting(anew(code, changes, **parts)), code
+            seen += len(called)
+    assert seen > 100
+
+
+def acting(code: types.CodeType) -> list[tuple[object, ...]]:
+    """Each instruction that does anything: its name, its argument or where it jumps, its position and its handler."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in {"EXTENDED_ARG", "NOP"}]
+    numbers = {step.offset: index for index, step in enumerate(steps)}
+    return [
+        (
+            step.opname,
+            _index(numbers, step.argval) if step.opcode in dis.hasjrel else step.arg,
+            step.positions,
+            next((numbers.get(each.target) for each in _handlers(code) if each.start <= step.offset < each.end), None),
+        )
+        for step in steps
+    ]
+
+
+def _index(numbers: dict[int, int], offset: int) -> int:
+    """The instruction to which a jump leads, past what does nothing and what extends its argument."""
+    return numbers[min(each for each in numbers if each >= offset)]
+
+
+@pytest.mark.parametrize(
+    "files", [TESTS[:4], pytest.param(LIBRARY + TESTS, marks=pytest.mark.thorough)], ids=["some", "many"]
+)
+def test_what_is_read_briefly_is_what_the_steps_say(files):
+    seen = 0
+    for file in files:
+        for code in codes(compile(file.read_text(), file.name, "exec", dont_inherit=True)):
+            for does in ("global", "attribute", "is", "match class"):
+                brief = [(each.value, each.called, each.offset) for each in briefly(code) if each.does == does]
+                steps = [step for step in instructions.instructions(code) if step.does == does]
+                named = does in {"global", "attribute"}
+                assert brief == [(step.value if named else None, step.called, step.offset) for step in steps], code
+                seen += len(brief)
+            read = {each.offset: each.value for each in briefly(code) if each.does == "const"}
+            told = {step.offset: step.value for step in instructions.instructions(code) if step.does == "const"}
+            assert read == {offset: told[offset] for offset in read}
+    assert seen > 1000
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
