@@ -135,10 +135,28 @@ class Side:
         return {s for node in calls for operand in nodes.changed_operands(node) for s in self.at(operand)}
 
     def _copies(self) -> dict[torch.fx.Node, torch.fx.Node]:
-        """Return the nodes that are mere copies, none of which is returned, each with the operand that it copies."""
-        found = ((node, self.copied(node)) for node in self.graph.nodes)
+        """Return the nodes that are mere copies, each with the operand that it copies.
+
+        A copy that is returned counts, unless the caller cannot tell it from its operand.
+        """
+        found = {node: source for node in self.graph.nodes if (source := self.copied(node)) is not None}
         inner = self._may_be_returned.isdisjoint
-        return {node: source for node, source in found if source is not None and inner(self.at(node))}
+        return {node: source for node, source in found.items() if inner(self.at(node)) or self._is_alone(node, found)}
+
+    def _is_alone(self, node: torch.fx.Node, copies: Mapping[torch.fx.Node, torch.fx.Node]) -> bool:
+        """True if a returned copy is of a whole storage that a caller cannot reach otherwise."""
+        results = self.graph.output_node().all_input_nodes
+        source, value = copies[node], self.value(copies[node])
+        whole = self.same(value.untyped_storage().nbytes(), value.numel() * value.itemsize)
+        given = {s for each in self.graph.nodes if each.op in {"placeholder", "get_attr"} for s in self.at(each)}
+        others = (self._behind(each, copies) for each in results if each is not node)
+        reached = self._behind(source, copies)
+        return node in results and whole and reached.isdisjoint(given) and all(map(reached.isdisjoint, others))
+
+    def _behind(self, node: torch.fx.Node, copies: Mapping[torch.fx.Node, torch.fx.Node]) -> set[Any]:
+        """Return the storages that a tensor may lie in where copies are their operands."""
+        found = self._passed_on(set(self.at(node)))
+        return found | (self._behind(copies[node], copies) if node in copies else set())
 
     def _passed_on(self, returned: set[Any]) -> set[Any]:
         """Return the storages that may be returned: at some sizes `contiguous` and the like return their operand."""

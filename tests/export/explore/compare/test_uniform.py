@@ -110,7 +110,18 @@ def resized(q):
     return x.cumsum(1)
 
 
+def filled_up(x, rows):
+    """Return rows, padded where there are fewer than in `x`."""
+    missing = x.shape[1] - rows.shape[1]
+    return F.pad(rows, (0, 0, 0, missing)) if missing > 0 else rows
+
+
+def pairs(x):
+    return x[:, : x.shape[1] // 2 * 2]
+
+
 PROVED = {
+    "returned": lambda x: filled_up(x, (pairs(x) * 2).reshape(x.shape[0], -1, 2, 8).flatten(1, 2)),
     "upper": without_one(lambda n: ones(n).triu(1)),
     "far": without_one(lambda n: ones(n).triu(n)),
     "lower": without_one(lambda n: ones(n).tril(-1), float("-inf")),
@@ -190,7 +201,30 @@ def resizes_by_a_factor(q):
     return (x if q.shape[1] == 4 else F.interpolate(x, scale_factor=1.2, mode="nearest")[..., :4]) * 2
 
 
+def returns_its_input_where_it_is_whole(x):
+    return filled_up(x, pairs(x))
+
+
+def returns_the_same_twice(x):
+    rows = pairs(x) * 2
+    return filled_up(x, rows), filled_up(x, rows)
+
+
+def returns_it_beside_another_copy(x):
+    rows = pairs(x) * 2
+    return filled_up(x, rows), rows[:, :1]
+
+
+def returns_a_part(x):
+    """More is stored than the rows: `resize_` gives the rest."""
+    return filled_up(x, pairs(torch.cat([x, x]) * 2)[: x.shape[0]])
+
+
 NOT_PROVED = [
+    returns_its_input_where_it_is_whole,
+    returns_the_same_twice,
+    returns_it_beside_another_copy,
+    returns_a_part,
     keeps_the_diagonal,
     adds_zeros,
     returns_what_it_masks,
