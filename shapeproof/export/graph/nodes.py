@@ -150,16 +150,19 @@ def _body(node: torch.fx.Node) -> torch.fx.GraphModule | None:
     return body if isinstance(body, torch.fx.GraphModule) else None
 
 
-def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
+def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, Any, int | None]:
     """Return the copied operand, the numbers that must all have one value for a mere copy, and that value.
 
-    `repeat(x, [2, 1])` gives `x`, `[2, 1]` and 1; an operator that is no copy gives None.
+    `repeat(x, [2, 1])` gives `x`, `[2, 1]` and 1; `masked_fill(x, mask, 5)` gives `x`, `mask` and 0. An operator that
+    is no copy, or that is told the sizes of its result by factors, gives None.
     """
     copies = known_of(node.target).copies if node.op == "call_function" else None
     if copies is None:
         return None, [], 0
     named = arguments(node)
-    return named["self"], list(named[copies.argument]) if copies.argument else [], copies.value
+    given = named[copies.argument] if copies.argument else []
+    source = named.get("self", named.get("input"))
+    return (None if given is None or named.get("scale_factors") is not None else source), given, copies.value
 
 
 def operators(graph: torch.fx.Graph) -> list[Any]:

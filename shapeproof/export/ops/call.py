@@ -165,10 +165,13 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """An operator that copies its operand if all numbers of an argument have one value; without argument, always."""
+    """An operator that copies its operand if all numbers of an argument have one value; without argument, always.
+
+    The argument may be a tensor of such numbers, as a mask. A value of None stands for the operand's own last sizes.
+    """
 
     argument: str | None = None
-    value: int = 0
+    value: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,9 +40,9 @@ _FAMILIES = """
         smooth unary = abs cos elu erf exp gelu hardsigmoid hardswish hardtanh leaky_relu mish neg relu relu6 selu
             sigmoid silu sin softplus tanh
         unary = hardshrink log sqrt rsqrt
-        pointwise = complex elu_backward fix greater greater_equal hardsigmoid_backward hardswish_backward
-            hardtanh_backward isclose leaky_relu_backward less less_equal mish_backward native_dropout_backward
-            not_equal ones_like softplus_backward softshrink_backward _to_copy zero zeros_like
+        pointwise = __and__ __or__ __xor__ complex elu_backward fix greater greater_equal hardsigmoid_backward
+            hardswish_backward hardtanh_backward isclose leaky_relu_backward less less_equal mish_backward
+            native_dropout_backward not_equal ones_like softplus_backward softshrink_backward _to_copy zero zeros_like
         factor = mul multiply
         quotient = div divide true_divide
         rounded quotient = div.Tensor_mode div.Scalar_mode divide.Tensor_mode divide.Scalar_mode floor_divide fmod
@@ -221,7 +221,8 @@ _RECORDS: Mapping[str, Operator] = {
     **_each("triu.default tril.default", moves=True),
     "all.default": Operator(values=values.every),
     "roll.default": Operator(values=values.elements_of("self"), shape=_OF_ITSELF),
-    **_each("masked_fill.Scalar masked_fill.Tensor", values=values.elements_of("self", "value")),
+    "masked_fill.Scalar": Operator(values=values.elements_of("self", "value"), copies=Copies("mask")),
+    "masked_fill.Tensor": Operator(values=values.elements_of("self", "value")),
     "cat.default": Operator(
         values=values.elements_of("tensors"),
         shape=ShapeFunction(shapes.cat, layout=Layout.ONE),
@@ -347,20 +348,26 @@ _RECORDS: Mapping[str, Operator] = {
     **_each("max_pool2d.default avg_pool2d.default", shape=ShapeFunction(shapes.pooling)),
     "adaptive_avg_pool2d.default": Operator(shape=ShapeFunction(shapes.pooled_to)),
     **_each(
-        "upsample_nearest1d.vec upsample_nearest2d.vec upsample_linear1d.vec upsample_bilinear2d.vec "
-        "upsample_bicubic2d.vec",
+        "upsample_nearest1d.vec upsample_nearest2d.vec",
+        shape=ShapeFunction(shapes.interpolated, layout=Layout.IMAGE),
+        resizes_image=True,
+        copies=Copies("output_size", None),
+    ),
+    **_each(
+        "upsample_linear1d.vec upsample_bilinear2d.vec upsample_bicubic2d.vec",
         shape=ShapeFunction(shapes.interpolated, layout=Layout.IMAGE),
         resizes_image=True,
     ),
-    **_each(
-        "upsample_nearest3d.vec upsample_trilinear3d.vec",
-        shape=ShapeFunction(shapes.interpolated, layout=Layout.IMAGE),
+    "upsample_trilinear3d.vec": Operator(shape=ShapeFunction(shapes.interpolated, layout=Layout.IMAGE)),
+    "upsample_nearest3d.vec": Operator(
+        shape=ShapeFunction(shapes.interpolated, layout=Layout.IMAGE), copies=Copies("output_size", None)
     ),
     **_each(
-        "_upsample_nearest_exact1d.vec _upsample_nearest_exact2d.vec _upsample_bilinear2d_aa.vec "
-        "_upsample_bicubic2d_aa.vec",
+        "_upsample_nearest_exact1d.vec _upsample_nearest_exact2d.vec",
         resizes_image=True,
+        copies=Copies("output_size", None),
     ),
+    **_each("_upsample_bilinear2d_aa.vec _upsample_bicubic2d_aa.vec", resizes_image=True),
     "affine_grid_generator.default": Operator(shape=ShapeFunction(shapes.grid, layout=Layout.NONE)),
     "lstm.input": Operator(steps=(2, 4)),
     "gru.input": Operator(steps=(1, 3)),

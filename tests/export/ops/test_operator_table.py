@@ -147,9 +147,10 @@ def elements(ran, known):
     """Copies, and what only moves elements."""
     operand = ran.before.get("self", ran.before.get("input"))
     if known.copies:
-        numbers = ran.named[known.copies.argument] if known.copies.argument else []
-        longer = len(numbers) > operand.dim() and known.copies.argument == "repeats"
-        if all(number == known.copies.value for number in numbers) and not longer:
+        given = ran.named[known.copies.argument] if known.copies.argument else []
+        numbers = given.flatten().tolist() if isinstance(given, torch.Tensor) else given or []
+        wanted = [known.copies.value] * len(numbers) if known.copies.value is not None else operand.shape[2:]
+        if list(numbers) == list(wanted) and ran.result.shape == operand.shape:
             assert torch.equal(ran.result, operand)
             assert not torch._C._is_alias_of(ran.result, ran.named["self"])
     if known.drops and not ran.named["train"]:

@@ -26,9 +26,9 @@ def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[An
 
     >>> x, y = torch.ones(2, 3), torch.ones(2, 3)
     >>> laid_otherwise([x], [x + 1], [y], [(y + 1).t().contiguous().t()])
-    'eager returns strides [3, 1], the program [1, 2]'
+    'eager returns strides [3, 1], the program [1, 2]; the values agree'
     >>> laid_otherwise([x], [x[None]], [y], [y.t().contiguous().t().as_strided((1, 2, 3), (1, 1, 2))])
-    'eager returns strides [6, 3, 1], the program [6, 1, 2]'
+    'eager returns strides [6, 3, 1], the program [6, 1, 2]; the values agree'
     >>> laid_otherwise([x], [x], [y], [y.clone()])
     'eager returns an input, or a part of one, as result 0, the program does not'
     """
@@ -37,7 +37,7 @@ def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[An
     held = [each for each in numbered if all(map(has_elements, each[:2]))]
     for a, b, index in held:
         if index >= 0 and reached_strides(a) != reached_strides(b):
-            return f"eager returns strides {_written(a, b)}, the program {_written(b, a)}"
+            return f"eager returns strides {_written(a, b)}, the program {_written(b, a)}; the values agree"
     ours, theirs = sharing([a for a, _, _ in held]), sharing([b for _, b, _ in held])
     unlike = (index for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)) if mine != other)
     return next((_shared(held, index, ours[index], theirs[index]) for index in unlike), None)

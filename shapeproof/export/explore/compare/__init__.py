@@ -4,6 +4,7 @@ equivalence.py   the comparison
 operations.py    the operations of each program
                  the metadata of nodes
 idle.py          calls without effect on a region
+uniform.py       tensors whose elements have one value on a region: masks without effect
 moved.py         tables of the state that are moved, or resized to their own size
 bodies.py        branches and other graphs inside a graph; those that a region decides
 rerun.py         a program run again on symbolic sizes of another trace

@@ -25,7 +25,6 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Decided, Known, same_body, with_branches_taken
 from shapeproof.export.explore.compare.idle import has_none
-from shapeproof.export.explore.compare.moved import resizes
 from shapeproof.export.explore.compare.operations import (
     Difference,
     Side,
@@ -58,8 +57,14 @@ def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProg
     """True if there is no difference; most programs with other operators are recognized without a comparison."""
     program, there = _where_decided(program, there, trial)
     alike = nodes.operators(program.graph) == nodes.operators(there.graph)
-    may_be = alike or resizes(program.graph) or resizes(there.graph) or _returns_none(there, trial)
+    may_be = alike or _may_skip(program.graph) or _may_skip(there.graph) or _returns_none(there, trial)
     return may_be and _difference(program, there, trial) is None
+
+
+def _may_skip(graph: torch.fx.Graph) -> bool:
+    """True if a resizing or a mask may be without effect on a region, so that other operators count as well."""
+    known = (known_of(node.target) for node in graph.nodes)
+    return any(each.resizes_image or (each.copies and each.copies.argument == "mask") for each in known)
 
 
 def _returns_none(there: torch.export.ExportedProgram, trial: Trial) -> bool:

@@ -12,7 +12,7 @@ it for all, if each dim has elements everywhere on the region, or has one size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from shapeproof.export.explore.compare.operations import Side
 
 
-def idle(there: Side) -> frozenset[torch.fx.Node]:
-    """Return the calls of a program without effect on a region."""
+def idle(there: Side, copies: Mapping[torch.fx.Node, torch.fx.Node]) -> frozenset[torch.fx.Node]:
+    """Return the calls of a program without effect on a region; a mere copy reads only the operand that it copies."""
     found: set[torch.fx.Node] = set()
     read_by_none: set[torch.fx.Node] = set()
     for node in reversed(there.graph.nodes):
         made = leaves(there.value(node))
         written = [there.value(each) for each in nodes.changed_operands(node)]
-        unread = read_by_none.issuperset(node.users)
+        unread = all(
+            user in read_by_none or copies.get(user, node) is not node or there.states_the_known(user)
+            for user in node.users
+        )
         of_none = all(has_none(each, there) for each in (*made, *written)) or (unread and not written)
         harmless = of_none and _is_harmless(node, made, there)
         if harmless or _writes_nowhere(node, there):

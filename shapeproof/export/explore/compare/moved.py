@@ -31,11 +31,6 @@ class _Unknown(Exception):
     """The elements of a tensor are not moved elements of parameters."""
 
 
-def resizes(graph: torch.fx.Graph) -> bool:
-    """True if a graph resizes a tensor, perhaps a table to its own size."""
-    return any(known_of(node.target).resizes_image for node in graph.nodes)
-
-
 class Moved:
     """The numbers of the elements that each tensor of a program holds on a region."""
 

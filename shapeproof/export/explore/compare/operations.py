@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,17 +103,17 @@ class Side:
     def operations(self) -> list[torch.fx.Node]:
         """Return the nodes that act; views, and sizes computed from sizes, are read where they are used."""
         kept = []
-        if not self.restrided:
-            self.idle = idle(self)
-        acting = (node for node in self.graph.nodes if node not in self.idle)
-        self.changed = {s for node in acting for t in nodes.changed_operands(node) for s in storages(self.value(t))}
         self.returned = {s for node in self.graph.output_node().all_input_nodes for s in self.at(node)}
         self._may_be_returned = self._passed_on(self.returned)
-        self.moved = Moved(self)
+        self.changed = self._written(self.graph.nodes)
+        if not self.restrided:
+            self.idle = idle(self, self._copies())
+        self.changed = self._written(node for node in self.graph.nodes if node not in self.idle)
+        self.moved, copies = Moved(self), self._copies()
         for node in self.graph.nodes:
-            copied = self.copied(node)
+            copied = copies.get(node)
             self._cut(node, copied)
-            if copied is not None and self._may_be_returned.isdisjoint(self.at(node)):
+            if copied is not None:
                 self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
                 continue
             if node.target is symbols.ASSERTION:
@@ -122,13 +122,41 @@ class Side:
                 computes_size(node, self.value(node))
                 or node in self.idle
                 or self.is_view(node)
-                or self._states_the_known(node)
+                or self.states_the_known(node)
                 or (node in self.moved.resized and self.is_inner(node))
             ):
                 kept.append(node)
             for place, storage in enumerate(self.at(node)):
                 self.roots.setdefault(storage, Root(node, place))
         return kept
+
+    def _written(self, calls: Iterable[torch.fx.Node]) -> set[Any]:
+        """Return the storages that some calls mutate."""
+        return {s for node in calls for operand in nodes.changed_operands(node) for s in self.at(operand)}
+
+    def _copies(self) -> dict[torch.fx.Node, torch.fx.Node]:
+        """Return the nodes that are mere copies, each with the operand that it copies.
+
+        A copy that is returned counts, unless the caller cannot tell it from its operand.
+        """
+        found = {node: source for node in self.graph.nodes if (source := self.copied(node)) is not None}
+        inner = self._may_be_returned.isdisjoint
+        return {node: source for node, source in found.items() if inner(self.at(node)) or self._is_alone(node, found)}
+
+    def _is_alone(self, node: torch.fx.Node, copies: Mapping[torch.fx.Node, torch.fx.Node]) -> bool:
+        """True if a returned copy is of a whole storage that a caller cannot reach otherwise."""
+        results = self.graph.output_node().all_input_nodes
+        source, value = copies[node], self.value(copies[node])
+        whole = self.same(value.untyped_storage().nbytes(), value.numel() * value.itemsize)
+        given = {s for each in self.graph.nodes if each.op in {"placeholder", "get_attr"} for s in self.at(each)}
+        others = (self._behind(each, copies) for each in results if each is not node)
+        reached = self._behind(source, copies)
+        return node in results and whole and reached.isdisjoint(given) and all(map(reached.isdisjoint, others))
+
+    def _behind(self, node: torch.fx.Node, copies: Mapping[torch.fx.Node, torch.fx.Node]) -> set[Any]:
+        """Return the storages that a tensor may lie in where copies are their operands."""
+        found = self._passed_on(set(self.at(node)))
+        return found | (self._behind(copies[node], copies) if node in copies else set())
 
     def _passed_on(self, returned: set[Any]) -> set[Any]:
         """Return the storages that may be returned: at some sizes `contiguous` and the like return their operand."""
@@ -146,7 +174,7 @@ class Side:
         """True if a node's storage is never mutated."""
         return self.changed.isdisjoint(self.at(node))
 
-    def _states_the_known(self, node: torch.fx.Node) -> bool:
+    def states_the_known(self, node: torch.fx.Node) -> bool:
         """True for an assertion of torch's that a computed tensor has the dtype, device and layout that it has."""
         tensor = node.args[0] if node.target is symbols.KIND_ASSERTION else None
         if not isinstance(tensor, torch.fx.Node) or tensor.op == "placeholder":
@@ -187,8 +215,17 @@ class Side:
             return None
         if not self.at(source) or not self.changed.isdisjoint([*self.at(node), *self.at(source)]):
             return None
-        alike = same_layout(mine, other, self.sizes) and all(self.same(number, neutral) for number in numbers)
+        alike = same_layout(mine, other, self.sizes) and self._are(numbers, neutral, other)
         return source if alike else None
+
+    def _are(self, numbers: Any, neutral: int | None, source: torch.Tensor) -> bool:
+        """True if all numbers, those of a mask or of a list, have one value; by default the operand's last sizes."""
+        if isinstance(numbers, torch.fx.Node):
+            from shapeproof.export.explore.compare.uniform import Uniform  # few models skip a mask
+
+            return Uniform(self).number(numbers) == neutral
+        wanted = [neutral] * len(numbers) if neutral is not None else source.shape[source.dim() - len(numbers) :]
+        return all(map(self.same, numbers, wanted))
 
     @property
     def sizes(self) -> Sizes:
