@@ -250,3 +250,22 @@ def test_what_ranges_say_of_a_comparison_python_says_too(left, op, right, boxed)
         said = KnownBounds(ranges, {}).truth(formula)
         values = [value_of(text, point) for point in points]
         assert said is None or all(value is not (said == opposite) for value in values)
+
+
+DOUBLES = ("n * 1.5", "n / 2", "n / k", "n * 0.5 + k", "k * 0.25", "sqrt(n)", "n + 0.5", "n", "k", "n * k * 0.5")
+COMPARISONS = ("{} <= {}", "{} < {}", "not {} <= {}", "not {} < {}")
+NARROW = [{"n": n, "k": k} for n in range(13) for k in range(1, 5)]
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+@pytest.mark.parametrize("left", DOUBLES)
+def test_a_comparison_of_doubles_is_reduced_to_what_it_is_at_every_point(left, comparison):
+    """The least fault would be an unsound proof: `<` taken for `<=`, or one end of an enclosure for the other."""
+    known = Facts([parse("0 <= n <= 12"), parse("1 <= k <= 4")])
+    settled = 0
+    for right in DOUBLES:
+        formula = parse(comparison.format(left, right))
+        reduced = known.reduce(formula)
+        assert all(holds(reduced, point) == holds(formula, point) for point in NARROW), (formula, reduced)
+        settled += not reduced.symbols
+    assert settled > 0 or left in {"n / k", "sqrt(n)", "n / 2", "k", "k * 0.25"}
