@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from shapeproof.constraints import operators, polynomials
+from shapeproof.constraints.atoms import Where
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.nodes import Named, Node
@@ -154,6 +155,9 @@ def compare(op: str, term: Term) -> Formula:
     """
     offset = term.poly.get(UNIT, 0)
     scale = polynomials.content(polynomials.without_constant(term.poly))
+    chosen = _chosen(op, term, offset) if term.total and len(term.monomials) <= 2 else None
+    if chosen is not None:
+        return chosen
     if scale == 0:
         return _decided(offset <= 0 if op == "<=" else (offset == 0) == (op == "=="), term)
     if op == "<=":
@@ -166,6 +170,16 @@ def compare(op: str, term: Term) -> Formula:
     if term.monomials[0][1] < 0:
         scale = -scale
     return Compare(op, _scaled_down(term, scale, offset // scale))
+
+
+def _chosen(op: str, term: Term, offset: int) -> Formula | None:
+    """Return when a choice between two numbers compares so: `(1 if c else 0) == 1` is `c`; None for any other term."""
+    match list(polynomials.without_constant(term.poly).items()):
+        case [(((Where(condition, then, otherwise), 1),), scale)] if then.is_constant and otherwise.is_constant:
+            numbers = (scale * each.constant_value + offset for each in (then, otherwise))
+            first, second = (compare(op, as_term(number)) for number in numbers)
+            return first if first is second else condition if first is TRUE else condition.negation
+    return None
 
 
 def _scaled_down(term: Term, scale: int, offset: int) -> Term:

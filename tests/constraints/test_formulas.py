@@ -87,3 +87,15 @@ def test_a_formula_has_no_truth_value_of_its_own():
 def test_symbols_are_what_an_environment_must_give():
     formula = parse_formula("truth(p) and real(a) < x and y//b > 0*(c//d)")
     assert formula.symbols == {"p", "a", "x", "y", "b", "d"}
+
+
+@pytest.mark.parametrize("op", ["<=", "==", "!="])
+@pytest.mark.parametrize("offset", [-3, -1, 0, 1, 2])
+@pytest.mark.parametrize("scale", [-2, -1, 1, 3])
+def test_a_choice_between_two_numbers_compares_as_its_condition(op: str, offset: int, scale: int) -> None:
+    choice = t.where(f.ge(x, 4), 1, 0)
+    made = f.compare(op, choice * scale + offset)
+    assert "if" not in str(made)
+    for value in (3, 4):
+        holds_there = {"<=": int.__le__, "==": int.__eq__, "!=": int.__ne__}[op]((value >= 4) * scale + offset, 0)
+        assert holds(made, {"x": value}) is holds_there

@@ -81,6 +81,9 @@ class Attempts:
         if traced.doubtful and "in_place" not in self._how:
             self._how["in_place"] = False
             traced = self.once(known, point, oblivious)
+        if traced.trial.overwrites:
+            self._how["holding"] = False
+            traced = self.once(known, point, oblivious)
         if traced.trial.shows_rounding:
             self._how["whole"] = True
             traced = self.once(known, point, oblivious)

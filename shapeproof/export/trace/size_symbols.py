@@ -33,6 +33,7 @@ from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
 from shapeproof.export.shim.numbers.symbols import INT64, is_unbacked, value_range
 from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.source import frames
+from shapeproof.export.trace.known.exact_numbers import ExactNumbers
 from shapeproof.export.trace.known.value_numbering import Contents, Numbering
 from shapeproof.export.trace.translate import Translator, Writer
 from shapeproof.export.trace.trial import Trial
@@ -69,8 +70,12 @@ class SizeSymbols(ExactShapeEnv):
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
         self._running: list[Running] = []
         self._expected: list[sympy.Expr] = []
-        self._contents, self.numbering = Contents(), Numbering(self.read)
+        self.held: Mapping[str, int] = {}
+        """The integers that the model's buffers of one element hold."""
+        self.rests: dict[str, int] = {}
+        """The buffers on whose elements sizes rest, and these."""
         self._operands = Operands(self.read, self.span)
+        self._know_nothing()
         self._round: callers.Body | None = None
 
     def create_symbol(self, val: Any, source: Any, *_: object, **__: object) -> sympy.Expr:
@@ -163,6 +168,7 @@ class SizeSymbols(ExactShapeEnv):
         known, listed = known_of(func), results if isinstance(results, tuple | list) else (results,)
         self._contents.forget(schemas.written(func, args, kwargs))
         self.numbering.note(func, args, kwargs, listed)
+        self.exact.note(func, args, kwargs, listed)
         if func is torch.ops.aten.eq.Tensor and self.numbering.are_equal(*args):
             self._contents.note((), listed, [span(1, 1)])
         whole = any(isinstance(each, torch.Tensor) and str(each.dtype) in INTEGRAL for each in listed)
@@ -204,10 +210,10 @@ class SizeSymbols(ExactShapeEnv):
         call = None
         if running is not None and known_of(running.func).sizes is not None:
             call = self._operands.call(running.func, running.args, running.kwargs, ())
-            known = self.span(running.args[0]).value if known_of(running.func).is_number else None
+            known = self._number_in(running.args[0]) if known_of(running.func).is_number else None
             self.terms[fresh] = self.numbering.taken(running, lambda: known or self._term(fresh))
         value = self._term(fresh)
-        for name in value.symbols - self.trial.data_point.origins.keys():
+        for name in filter(self.trial.data_point.is_data, value.symbols - self.trial.data_point.origins.keys()):
             self.trial.data_point.origins[name] = frames.origin(self.innermost)
         for fact in callers.rounds(value):
             self.trial.learn(fact)
@@ -216,6 +222,14 @@ class SizeSymbols(ExactShapeEnv):
         for promise in promises(counted(call, value)) if call else ():
             self.trial.learn(promise)
 
+    def _number_in(self, tensor: torch.Tensor) -> Term | None:
+        """Return the only element of a tensor, if it is known; what it rests on is noted."""
+        exact = self.exact.number_in(tensor)
+        if exact is None:
+            return self.span(tensor).value
+        self.rests |= {name: self.held[name] for name in exact.rests}
+        return exact.top
+
     def _forget_other_rounds(self) -> None:
         """In the body of a loop, forget the values known before it: they are those of the first round alone.
 
@@ -223,8 +237,13 @@ class SizeSymbols(ExactShapeEnv):
         """
         here = callers.round_of_a_loop()
         if here is not None and here != self._round:
-            self._contents, self.numbering = Contents(), Numbering(self.read)
+            self._know_nothing()
         self._round = here
+
+    def _know_nothing(self) -> None:
+        """Forget what is known of the elements of tensors."""
+        self._contents, self.numbering = Contents(), Numbering(self.read)
+        self.exact = ExactNumbers(self.numbering.of, self.read, self.span, self.bounds)
 
     def create_unbacked_symbool(self) -> torch.SymBool:
         """Create a symbol for a bool that is taken from data: 0 or 1."""
@@ -232,7 +251,7 @@ class SizeSymbols(ExactShapeEnv):
         for drawn in fresh.node.expr.free_symbols:
             self._need_not_be_bound(drawn)
             self._take_from_data(drawn, self._running[-1] if self._running else None)
-            self.trial.data_point.flags |= self._term(drawn).symbols
+            self.trial.data_point.flags |= {*filter(self.trial.data_point.is_data, self._term(drawn).symbols)}
             for bound in ranged(self._term(drawn), 0, 1):
                 self.trial.learn(bound)
         return fresh

@@ -72,6 +72,7 @@ from shapeproof.export.trace.calls.fakes import as_asked, as_data, drops_nothing
 from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import failures_kept, hold_failures, is_of_tracing
+from shapeproof.export.trace.known.exact_numbers import assert_rests, held_in
 from shapeproof.export.trace.known.known_sizes import note_branches
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers
@@ -143,6 +144,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     in_place: bool = True,
     whole: bool = False,
     at_once: bool = False,
+    holding: bool = True,
     loops: Container[Any] = (),
     **signatures: Any,
 ) -> torch.export.ExportedProgram:
@@ -151,14 +153,14 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
     `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison where it is made.
-    `loops`: functions whose loops are recorded by one step. `signatures`: as torch.export.export.
+    `holding`: take numbers from buffers. `loops`: functions whose loops are recorded by one step. The rest: as torch's.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
     copied: dict[int, torch.Tensor] = {}
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
-    _at_the_end(model, env)
+    _hook(model, env, holding=holding)
     watched = Watched(model)
     watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
     traced = _traced(env, model, at_once=at_once, loops=loops)
@@ -175,9 +177,15 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _refuse_told_apart(program, env)
     _share_constants(program, copied)
     _complete(program)
-    trial.shows_rounding = jumps(program.graph, env.rounded)
-    env.rounded.clear()
+    _note_for_another(program, env)
     return program
+
+
+def _note_for_another(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
+    """Note why the model has to be traced in another way."""
+    env.trial.overwrites = not assert_rests(program, env.rests)
+    env.trial.shows_rounding = jumps(program.graph, env.rounded)
+    env.rounded.clear()
 
 
 def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int, torch.Tensor]) -> None:
@@ -205,10 +213,25 @@ def _complete(program: torch.export.ExportedProgram) -> None:
     name_squeezed(program)
 
 
-def _at_the_end(model: torch.nn.Module, env: ProofShapeEnv) -> None:
-    """Have checks written after the model's last operator, and its results' gradients noted."""
+def _hook(model: torch.nn.Module, env: ProofShapeEnv, *, holding: bool) -> None:
+    """Have checks written after the model's last operator, gradients of results noted, buffers' integers known."""
+    if holding:
+        _hold_numbers(model, env)
     model.register_forward_hook(lambda *_: env.write_checks())
     model.register_forward_hook(lambda _, __, result: _note_backward(env.trial, result))
+
+
+def _hold_numbers(model: torch.nn.Module, env: ProofShapeEnv) -> None:
+    """Have the integers that buffers hold known while the model runs; torch puts fakes in their places."""
+    env.held = held_in(model)
+
+    def note(module: torch.nn.Module, _: Any) -> None:
+        for name, buffer in module.named_buffers():
+            if name in env.held and isinstance(buffer, FakeTensor):
+                env.exact.hold(name, buffer, env.held[name])
+
+    if env.held:
+        model.register_forward_pre_hook(note)
 
 
 def _note_backward(trial: Trial, result: Any) -> None:

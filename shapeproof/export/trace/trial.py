@@ -111,6 +111,8 @@ class Trial:
         self.learned = Learned()
         self.layouts = Layouts()
         self.shared = Shared()
+        self.overwrites = False
+        """True if the program writes a buffer of which it has taken the number for a size."""
         self.shows_rounding = False
         """True if an operator may show where the program equals eager only up to rounding."""
         self.kept: set[str] = set()
