@@ -55,7 +55,7 @@ from shapeproof.export.shim.process.idle_work import (
     only_new_garbage,
 )
 from shapeproof.export.shim.process.modes import generators_restored
-from shapeproof.export.source.errors import mistaken
+from shapeproof.export.source.errors import is_mistake, mistaken
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.rewriting import unread_notes
@@ -174,8 +174,8 @@ def _rolled(task: _Task, explorer: Explorer, *, splitting: bool) -> Report | Non
     """Return the report; None if it rests on a loop recorded by one step, and leaves open what the program does."""
     try:
         report = _verified(task, explorer, splitting=splitting)
-    except Exception:
-        if explorer.rolled:
+    except Exception as error:
+        if explorer.rolled and not is_mistake(error):
             return None
         raise
     unlike = report.status == "undecided" or any(each.id in _UNLIKE for each in report.diagnostics)

@@ -124,7 +124,7 @@ def _short(value: Any) -> str:
     if isinstance(value, tuple):
         values = dict.fromkeys(map(str, value))
         return next(iter(values)) if len(values) == 1 else f"{len(values)} kinds" if values else "none"
-    return str(value)
+    return str(value) or "none"
 
 
 def _differing(name: str, now: Any, then: Any) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import ConstraintViolation, VerifiedProgram
 from shapeproof.export.forms.seen.from_seen import parameters
 from shapeproof.export.shim import guarding
+from shapeproof.export.shim.process.default_device import intercepting
 from shapeproof.export.shim.process.one_thread import exporting
 from shapeproof.export.shim.process.transforms import transforming
 from shapeproof.export.shim.trees import sized_as
@@ -269,6 +270,8 @@ class Served:
         """Return the reason not to trace for a call; empty if the call is traced."""
         if self.programs and self._otherwise != "trace":
             return f"nothing is traced under otherwise={self._otherwise!r}"
+        if intercepting():
+            return "nothing is traced under such a mode"
         if self._state.unreadable:
             return f"the state of `{self._state.unreadable}` cannot be read"
         if self._backend.keeps_weights and torch.is_grad_enabled():

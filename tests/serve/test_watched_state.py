@@ -442,6 +442,34 @@ def test_a_module_is_imported_when_the_model_runs(how, tmp_path, monkeypatch):
     assert run.traced == traced
 
 
+BY_TEXT = {
+    "eval": lambda x: x * eval("SCALE * 1"),  # noqa: S307 - what is tried
+    "__import__": lambda x: x * __import__(__name__).SCALE,
+    "importlib": lambda x: x * importlib.import_module(__name__).SCALE,
+    "sys.modules": lambda x: x * sys.modules[__name__].SCALE,
+    "a frame": lambda x: x * sys._getframe().f_globals["SCALE"],
+    "globals by a text": lambda x: x * globals()[NAMED],
+    "a module by a text": lambda x: x * getattr(THIS, NAMED),
+}
+NAMED, THIS = "SCALE", sys.modules[__name__]
+
+
+@pytest.mark.parametrize("found", BY_TEXT.values(), ids=BY_TEXT)
+def test_what_is_found_by_a_text_is_watched_or_the_model_runs_itself(found):
+    """The fault: programs stayed after a value was replaced that no name in the model's code names."""
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return found(x)
+
+    model = Model()
+    run, x = served(model), torch.ones(3)
+    run(x)
+    put_global("SCALE", 5.0)
+    assert torch.equal(run(x), model(x))
+    assert run.traced or "cannot be read" in str(run.misses[0])
+
+
 def test_parameters_are_laid_otherwise_in_memory():
     class Model(nn.Module):
         def __init__(self):

@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from shapeproof.serve import compile  # noqa: A004
 from tests.tiny_models import Hundredfold
@@ -65,6 +66,30 @@ def test_the_default_device_is_a_mode():
     run = warm(Makes())
     with torch.device("meta"):
         assert run(torch.ones(4, 4)).device.type == "meta"
+
+
+class Adding(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **kwargs or {})
+        return result + 1 if func is torch.relu else result
+
+
+def test_under_a_mode_that_sees_each_call_the_model_runs_itself():
+    """The fault: a program ran that had been traced without the mode; one that was traced under it was kept."""
+
+    class Relu(nn.Module):
+        def forward(self, x):
+            return torch.relu(x)
+
+    run, x = warm(Relu()), torch.ones(4, 4)
+    before = run(x)
+    traced = run.traced
+    with Adding():
+        assert torch.equal(run(x), before + 1)
+        assert torch.equal(run(torch.ones(1, 4)), torch.full((1, 4), 2.0))
+    assert torch.equal(run(x), before)
+    assert run.traced == traced
+    assert "a mode that sees each call of torch: Adding; program" in str(run.misses[-1])
 
 
 def test_an_input_that_is_more_than_its_sizes_and_data_is_given_to_the_model():

@@ -19,6 +19,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.explore.points import Sizes
 from shapeproof.export.graph.aliasing import told_layouts
+from shapeproof.export.source.errors import is_mistake
 from shapeproof.export.trace.checks.raising import Raisings
 from shapeproof.export.trace.closed_trial import Where
 from shapeproof.export.trace.traced import translator_of
@@ -95,9 +96,14 @@ class Attempts:
         return frozenset(self._how.get("loops", ()))
 
     def _with_loops(self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula]) -> Traced:
-        """Trace again, with the loops recorded by one step; if that cannot be, return the trace with each step."""
+        """Trace again, with the loops recorded by one step; if that cannot be, return the trace with each step.
+
+        A mistake of this package is raised, not hidden behind the trace with each step.
+        """
         self._how["loops"] = frozenset(traced.trial.loops)
         again = self.once(known, point, oblivious)
+        if again.error is not None and is_mistake(again.error):
+            raise again.error
         if again.program is not None and not again.trial.loops:
             return again
         self._how["loops"] = frozenset()

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints.errors import ShapeproofError
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, TORCH, is_check
 from shapeproof.export.shim.replaced import traced_by
@@ -89,6 +90,11 @@ def mistaken(error: BaseException) -> SourceLocation | None:
     if is_tracing and (said or last is not ours[0] or _passes_on(error)):
         return None
     return _line(ours[0])
+
+
+def is_mistake(error: BaseException) -> bool:
+    """True if this package raised an error by mistake: none of its own classes, by which it says what it cannot do."""
+    return not isinstance(error, ShapeproofError) and mistaken(error) is not None
 
 
 def _passes_on(error: BaseException) -> bool:

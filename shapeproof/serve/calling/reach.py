@@ -7,11 +7,15 @@ torch, Python and installed libraries is taken as it is. The walk runs no code o
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib.util
+import inspect
 import io
 import logging
 import operator
+import pkgutil
+import runpy
 import sys
 import threading
 import weakref
@@ -66,9 +70,14 @@ _INERT = (*KNOWN_BY_IDENTITY, logging.Logger, io.IOBase, type(threading.Lock()),
 _FORGOTTEN = {"__annotations__", "__annotations_cache__", "__annotate_func__", "__doc__", "__dict__", "__weakref__"}
 """Names of a class that no computation reads; Python sets some when they are asked for."""
 _DEFAULTS = ("__defaults__", "__kwdefaults__")
-_DYNAMIC = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__", "eval", "exec", "globals"}
+_DYNAMIC = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__", "globals"}
 """A function that uses one of these names may read attributes by any name."""
 _MODULES: dict[str, Any] = sys.modules
+_BY_TEXT = (
+    *(eval, exec, __import__, builtins, _MODULES, importlib.import_module, pkgutil.resolve_name, runpy.run_module),
+    *(runpy.run_path, sys._getframe, inspect.currentframe, inspect.stack),  # noqa: SLF001 - its name is the fault
+)
+"""Python's ways to what no name in a function's code names."""
 MOST_ENTRIES = 2**17
 """The most values that are compared at each call."""
 MOST_BYTES = 2**20
@@ -123,7 +132,7 @@ class Reach:
         self._met: dict[int, str] = {}
         self._names = {"forward"}
         self._waiting: dict[str, list[tuple[str, Entry]]] = {}
-        self._scopes: list[ModuleType] = []
+        self._scopes: list[dict[str, Any]] = []
         self._globals: set[tuple[int, str]] = set()
         self._pending = [(f"hooks[{index}]", Entry(each, "", None)) for index, each in enumerate(GLOBAL_HOOKS)]
         self._pending.append(("model", Entry(model, "", None)))
@@ -152,6 +161,8 @@ class Reach:
     def _look(self, path: str, value: Any) -> Any:
         kind: Any = type(value)
         if kind in PLAIN:
+            if kind is str:
+                self._use(frozenset((value,)))
             return kind, repr(value)
         known = self._met.setdefault(id(value), path)
         if known != path:
@@ -332,8 +343,11 @@ class Reach:
             self._push(f"{path}.{name}", getattr(value, name), path)
         self.fields += [(vars(FunctionType)[name].__get__, value) for name in ("__code__", *_DEFAULTS)]
         used = _used(code)
-        for name in used.globals | (used.names & scope.keys() if "globals" in used.globals else set()):
+        for name in used.globals:
             self._global(scope, name)
+        if "globals" in used.globals:
+            self._open(scope)
+        self.unreadable += [f"{path}: {name}" for name in sorted(used.names) if _is_by_text(name, used, scope)]
         for level, name in used.imports:
             self._import(scope, level, name)
         self._use(used.names)
@@ -363,10 +377,14 @@ class Reach:
     def _module(self, value: ModuleType) -> Any:
         """Take from a module of the user's the names that functions use."""
         if _is_users_module(value.__name__):
-            self._scopes.append(value)
-            for name in self._names & vars(value).keys():
-                self._global(vars(value), name)
+            self._open(vars(value))
         return id(value)
+
+    def _open(self, scope: dict[str, Any]) -> None:
+        """Take from a global scope what has a name that functions use or a text has, now or later."""
+        self._scopes.append(scope)
+        for name in self._names & scope.keys():
+            self._global(scope, name)
 
     def _use(self, names: frozenset[str]) -> None:
         """Note the names that a function uses: each may be meant of a class or of a module."""
@@ -375,8 +393,8 @@ class Reach:
         for name in list(self._waiting) if _DYNAMIC & new else new & self._waiting.keys():
             self._pending += self._waiting.pop(name)
         for scope in self._scopes:
-            for name in new & vars(scope).keys():
-                self._global(vars(scope), name)
+            for name in new & scope.keys():
+                self._global(scope, name)
 
 
 class _Used(NamedTuple):
@@ -393,6 +411,14 @@ def _used(code: CodeType) -> _Used:
     read = {step.value for each in codes for step in steps_of(each) if step.does in {"global", "name"}}
     imports = {each for inner in codes for each in _imported(steps_of(inner))}
     return _Used(frozenset(read), global_names(code) | texts, frozenset(imports))
+
+
+def _is_by_text(name: str, used: _Used, scope: Mapping[str, Any]) -> bool:
+    """True if a name in a function's code, of a global or of what an imported module has, is one of _BY_TEXT."""
+    modules = [scope.get(each) for each in used.globals] + [_MODULES.get(full) for _, full in used.imports]
+    own = [scope.get(name, vars(builtins).get(name))] if name in used.globals else []
+    found = own + [vars(each).get(name) for each in modules if isinstance(each, ModuleType)]
+    return any(each is way for each in found for way in _BY_TEXT)
 
 
 def _imported(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.process.default_device import default_device
+from shapeproof.export.shim.process.default_device import default_device, intercepting
 from shapeproof.serve.calling.reach import Reach
 from shapeproof.serve.calling.rehearsal import own_changes
 
@@ -91,6 +91,7 @@ class ModelState:
             tuple(map(_SHAPE, self._tensors)),
             tuple(map(_REQUIRES_GRAD, self._tensors)),
             default_device(),
+            intercepting(),
             tuple([each.stride() if each.layout is torch.strided else None for each in self._tensors]),
         )
 
@@ -106,6 +107,7 @@ MODES = (
     "shapes of parameters and buffers",
     "which parameters and buffers require gradients",
     "the default device",
+    "a mode that sees each call of torch",
     "strides of parameters and buffers",
 )
 """The entries of `modes`, in words."""

@@ -28,6 +28,7 @@ from shapeproof.solver.answers.blame import without_needless
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending, grant
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import implied
 
 _EACH = 4
 """Of the points, each fourth is run where a failure does not depend on the path."""
@@ -75,16 +76,31 @@ class Extent:
         for whole in self._wholes(finding):
             joint = self._simple(whole)
             if joint is not finding.requirement and sayable(joint) and self._raises_without(joint, finding):
-                finding = replace(finding, joint=self._without_chance(joint, finding))
-                return self._first(finding, failure, finding.requirement)
+                placed = self._placed(replace(finding, joint=self._without_chance(joint, finding)))
+                if placed is not None:
+                    failure = functools.partial(self.eager.failure_at, where=placed.decision.where)
+                    return self._first(placed, failure, placed.requirement)
         return replace(finding, partly=True)
+
+    def _placed(self, finding: Finding) -> Finding | None:
+        """Place a finding at the first question that its requirement follows from, if its own is about other sizes.
+
+        Return None if there is no such question, or it has a finding: no line is blamed for what it does not ask.
+        """
+        required = finding.requirement
+        if required.symbols & finding.decision.formula.symbols:
+            return finding
+        asked = (each for each in self.found.main.trial.decisions if each.formula.symbols & required.symbols)
+        own = next((each for each in asked if implied(required, self.domain.assuming(each.taken))), None)
+        known = own is not None and any(each.decision.taken is own.taken for each in self.found.findings)
+        return None if own is None or known else replace(finding, decision=own)
 
     def _of_differing(self, finding: Finding) -> Finding:
         """Name the region that the program serves, which may be larger than the decision says, in few words."""
         required = f.conjunction(defined(finding.requirement), finding.requirement)
         alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.cell.outside))
         more = f.conjunction(joint, f.negate(alone))
-        told = joint is not alone and sayable(joint)
+        told = joint is not alone and sayable(joint) and not implied(more.negation, self._without_errors(finding))
         wider = told and self._everywhere(self._alone(finding, more), self._is_served)
         whole = joint if wider else alone
         if whole is not finding.requirement and sayable(whole):
@@ -101,6 +117,11 @@ class Extent:
             if other.outcome is Outcome.RAISES and other.decision is not finding.decision:
                 grant(other.requirement, here)
         return here
+
+    def _without_errors(self, finding: Finding) -> Facts:
+        """Return where no other finding raises: a region that ends where eager raises is served no further."""
+        others = (each for each in self.found.findings if each.decision is not finding.decision)
+        return self.domain.assuming(*(each.requirement for each in others if each.outcome is Outcome.RAISES))
 
     def _without_chance(self, required: Formula, finding: Finding) -> Formula:
         """Drop the alternatives at which eager raises, too: the failing path asked about them without need."""

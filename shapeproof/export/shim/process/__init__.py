@@ -9,7 +9,7 @@ as_eager.py        what torch.nn's attention gives in eager
                    the method `contiguous`, which asks outside of any operator
 transforms.py      the stack of torch.vmap and similar transforms
 modes.py           modes and seeds that no graph shows
-default_device.py  the default device, cheaply
+default_device.py  the default device and modes that see each call, cheaply
 each_call.py       the graph's record of an operator that was not run, and memory formats
                    a check before each operator runs; a watch while torch.export runs a model
 ranks.py           the store that ranks share

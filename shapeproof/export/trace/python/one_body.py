@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import ShapeproofError
 from shapeproof.export.graph.aliasing import written_inputs
 from shapeproof.export.graph.nodes import changed_operands, metadata, operands
 from shapeproof.export.shim.bodies import is_recorded, recorded, recorder, scan
@@ -24,7 +25,7 @@ _NUMBER = torch.zeros((), dtype=torch.int64, device="cpu")
 """Like the number of a step, which is the row of a loop that takes no other."""
 
 
-class NotOneBody(Exception):
+class NotOneBody(ShapeproofError):
     """The steps of a loop are not all the same body."""
 
 

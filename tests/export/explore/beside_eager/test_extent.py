@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import re
 
 import pytest
 import torch
@@ -187,3 +189,54 @@ def test_a_finding_beside_another_shows_its_own_condition_and_error(one, other):
             make(torch.ones(each.witness[size]))
         (seen,) = (note.text for note in each.notes if note.label == "fails at")
         assert str(error.value).splitlines()[0] in seen
+
+
+class ChunksAfter(torch.nn.Module):
+    def forward(self, x, y):
+        halves = x.reshape(-1, 2)
+        return halves.sum() + y.chunk(3)[2].sum()
+
+
+class SplitsAfter(torch.nn.Module):
+    def forward(self, x, y):
+        r = x.sum() * (2 if x.shape[0] > 5 else 3)
+        a, b = y.split(4)
+        return r + a.sum() + b.sum()
+
+
+class ManyAfter(torch.nn.Module):
+    def forward(self, x, y, z):
+        a = x.chunk(3)[2].sum()
+        b = y.topk(6).values.sum()
+        c = z.view(-1, 3).sum()
+        return a + b + c
+
+
+@pytest.mark.parametrize("kind", [ChunksAfter, SplitsAfter, ManyAfter])
+def test_a_line_requires_nothing_of_sizes_that_it_does_not_read(kind):
+    """The fault: a finding at the line of `x` required what the line of `y` asks, beside a finding of its own."""
+    names = ("x", "y", "z")[: 3 if kind is ManyAfter else 2]
+    rows = 8 if kind is SplitsAfter else 12
+    shapes = [{0: Dim(name, min=least, max=64)} for name, least in zip(names, (0, 2, 1), strict=False)]
+    report = check(kind(), (torch.ones(rows),) * len(names), dynamic_shapes=shapes)
+    lines = inspect.getsourcelines(kind)
+    assert report.status == "refuted"
+    for found in report.diagnostics:
+        read = lines[0][found.line - lines[1]]
+        required = next(each.text for each in found.notes if each.label == "required")
+        assert all(f"{name}.shape" not in required or re.search(rf"\b{name}\b", read) for name in names), str(report)
+
+
+class BranchesBetween(torch.nn.Module):
+    def forward(self, x, y, z):
+        a = x.topk(6).values.sum()
+        b = y.sum() * (2 if y.shape[0] > 5 else 3)
+        return a + b + z.view(-1, 3).sum()
+
+
+def test_the_sizes_of_another_program_are_not_told_by_the_errors_of_other_lines():
+    """The fault: the title was `x.shape[0] >= 6 and y.shape[0] <= 5 and z.shape[0] % 3 == 0`."""
+    shapes = [{0: Dim(name, min=2, max=64)} for name in "xyz"]
+    report = check(BranchesBetween(), (torch.ones(12),) * 3, dynamic_shapes=shapes)
+    (found,) = (each for each in report.diagnostics if each.id == "other-program")
+    assert found.message == "the model does something else where `y.shape[0] <= 5`"

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.export import Dim
 
+from shapeproof.constraints.errors import InternalError
 from shapeproof.export import check
-from shapeproof.export.trace.python import loops
+from shapeproof.export.trace.python import loops, rolled
 from tests.agreement import agree
 from tests.loop_models import (
     NOT_ONE_BODY,
@@ -114,3 +115,10 @@ def test_with_a_plain_number_a_function_written_over_does_the_same(kind):
     names = {loops.CAN_ROLL: lambda _: False, loops.JOIN: lambda join, rows, *more, **by: join(rows, *more, **by)}
     forward = type(kind.forward)(loops.rolled(kind.forward), {**kind.forward.__globals__, **names})
     torch.testing.assert_close(forward(model, x.clone()), model(x.clone()), rtol=0, atol=0)
+
+
+def test_a_mistake_of_ours_in_a_loop_is_not_hidden_behind_the_trace_with_each_step(monkeypatch):
+    """The fault: any error while a loop was recorded by one step led to the other trace, in silence."""
+    monkeypatch.setattr(rolled, "Index", {}.__getitem__)
+    with pytest.raises(InternalError, match="KeyError: 0"):
+        checked(Recurrent().eval())
