@@ -118,7 +118,7 @@ class Uniform:
             raise _Unknown
         none, whole = triangle(diagonal, high, wide, upper="triu" in str(node.target))
         if implied(none, self._side.region):
-            return torch.zeros([1], dtype=self._side.value(node).dtype)
+            return torch.zeros([1], dtype=self._side.value(node).dtype, device="cpu")
         if implied(whole, self._side.region):
             return self._operand(named["self"])
         raise _Unknown
