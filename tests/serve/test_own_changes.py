@@ -153,13 +153,12 @@ def test_a_counter_in_a_closure_is_eagers():
 @pytest.mark.parametrize(
     ("use", "value"),
     [
-        (lambda self, x: x * next(self.v), itertools.count(1)),
-        (first, np.array([2.0], dtype=object)),
-        (lambda self, x: x * len(self.v), type("Odd", (list,), {"__len__": lambda _: 3})()),
+        (lambda self, x: x * next(self.v), lambda: itertools.count(1)),
+        (first, lambda: np.array([2.0], dtype=object)),
+        (lambda self, x: x * len(self.v), type("Odd", (list,), {"__len__": lambda _: 3})),
     ],
 )
 def test_a_model_with_state_that_cannot_be_read_runs_itself_and_says_so(use, value):
-    model = model_of(use, value)
-    run, other = served(model), copy.deepcopy(model)
+    run, other = served(model_of(use, value())), model_of(use, value())
     assert all(torch.equal(run(torch.ones(2)), other(torch.ones(2))) for _ in range(3))
     assert "the state of `model.v` cannot be read" in str(run.misses[0])

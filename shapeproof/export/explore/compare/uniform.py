@@ -108,7 +108,7 @@ class Uniform:
         number = named.get("fill_value", "zeros" not in str(node.target))
         if not isinstance(number, bool | int | float):
             raise _Unknown
-        return torch.full([1], number, dtype=value.dtype)
+        return torch.full([1], number, dtype=value.dtype, device="cpu")
 
     def _triangle(self, node: torch.fx.Node) -> torch.Tensor:
         """Return one element of a triangle that keeps all elements of its operand, or none."""
