@@ -31,7 +31,7 @@ _BY_NAME = {
     "dim_order": frozenset({STRIDES}),
     "storage_offset": frozenset({OFFSET, STRIDES}),
     "requires_grad": frozenset({GRADIENT}),
-    "is_leaf": frozenset({LEAF}),
+    "is_leaf": frozenset({GRADIENT, LEAF}),  # a result is a leaf where no operand has a gradient
     "grad_fn": frozenset({GRADIENT, LEAF, GRAD_FN}),
     "register_hook": frozenset({HOOK}),
     "register_post_accumulate_grad_hook": frozenset({HOOK}),

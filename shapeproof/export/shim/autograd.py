@@ -75,7 +75,10 @@ def has_own_backward(results: Iterable[Any]) -> bool:
     >>> has_own_backward([torch.ones(2, requires_grad=True) * 2])
     False
     """
-    pending = [each.grad_fn for each in results if isinstance(each, torch.Tensor)]
+    try:
+        pending = [each.grad_fn for each in results if isinstance(each, torch.Tensor)]
+    except RuntimeError:  # of a view made without gradients, and written into since with them, torch tells none
+        return True
     met = set()
     while pending:
         node = pending.pop()

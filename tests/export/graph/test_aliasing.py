@@ -251,3 +251,42 @@ def test_a_storage_that_a_model_reads_is_refused(storage):
 
     with pytest.raises(UsageError, match="the model reads the storage of a tensor"):
         check(model(forward), (torch.ones(4, 4),), dynamic_shapes={"x": {0: N}})
+
+
+def written_beside_a_block(x):
+    y = x * 1
+    with torch.no_grad():
+        flat = (x + 1).t().reshape(-1)
+    return y.mul_(3), flat
+
+
+def written_after_a_block(x):
+    y = x * 1
+    with torch.no_grad():
+        flat = y[:, :1].flatten()
+    y.mul_(3)
+    return flat
+
+
+def test_a_write_beside_a_block_that_may_share_tells_nothing():
+    """The fault: whatever a model wrote into, a block under `no_grad` with a `reshape` counted as telling."""
+    example = (torch.rand(3, 3, requires_grad=True),)
+    beside, after = (
+        torch.export.export(model(each), example) for each in (written_beside_a_block, written_after_a_block)
+    )
+    assert not observes_aliasing(beside.graph)
+    assert observes_aliasing(after.graph)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_write_into_what_a_block_may_share_is_told(columns, learns):
+    """Eager returns a view made without gradients whose base is written into: comparing it was an InternalError."""
+    example = torch.rand(3, columns, requires_grad=learns)
+    report = check(model(written_after_a_block), (example,), dynamic_shapes=({0: N},))
+    assert report.status == "proved"
+    for rows in range(7):
+        x = torch.rand(rows, columns)
+        mine, other = x.clone().requires_grad_(learns), x.clone().requires_grad_(learns)
+        with torch.no_grad():
+            assert torch.equal(report.program.module()(mine), model(written_after_a_block)(other))

@@ -53,3 +53,15 @@ def test_metadata_that_passes_unobserved_is_nothing_that_a_trace_must_note():
         assert not acts_on_layout(func, (torch.ones(2),), {})
         assert func not in REWRITTEN
         refuse_hidden(func)
+
+
+class LeafOfAResult(torch.nn.Module):
+    def forward(self, x):
+        return x * (2 if (x + 1).is_leaf else 3)
+
+
+def test_an_input_with_gradients_is_refused_where_the_model_asks_for_a_leaf():
+    """The fault: a result is a leaf where no operand has a gradient, and the program took that of the example."""
+    program = export(LeafOfAResult(), (torch.ones(3, 4),), dynamic_shapes=({0: Dim("n", min=1, max=5)},))
+    with pytest.raises(OutsideDomain, match="requires_grad"):
+        program.module()(torch.ones(2, 4, requires_grad=True))

@@ -134,14 +134,19 @@ class Extent:
         return f.disjunction(*without_needless(parts, suffice))
 
     def _first(self, finding: Finding, seen: Callable[[Point], str | None], holding: Formula) -> Finding:
-        """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold."""
-        failing = self._alone(finding, holding.negation)
-        for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), TRIES):
-            if point == finding.witness:
-                break
-            text = seen(point)
-            if text is not None:
-                return replace(finding, witness=point, text=text)
+        """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold.
+
+        A question that is asked on one side of a branch may be seen at none of the first sizes, but on its path.
+        """
+        names = sorted(self.eager.inputs.domain.symbols)
+        path = [each.taken for each in self._asked_before(finding.decision)]
+        for where in (holding.negation, f.conjunction(holding.negation, *path)):
+            for point in itertools.islice(ascending(self._alone(finding, where), names), TRIES):
+                if point == finding.witness:
+                    break
+                text = seen(point)
+                if text is not None:
+                    return replace(finding, witness=point, text=text)
         return finding
 
     def _is_served(self, point: Point) -> bool:
@@ -167,11 +172,14 @@ class Extent:
     def _on_one_path(self, decision: Decision) -> bool:
         """True if a decision is asked on one path, as far as is known; false of a check that only checks precede."""
         trial = self.found.main.trial
-        asked = [*itertools.takewhile(lambda each: each.taken is not decision.taken, trial.decisions), decision]
+        asked = [*self._asked_before(decision), decision]
         is_of_main = len(asked) <= len(trial.decisions)
         learned = set(trial.facts_before(decision.formula).formulas).difference(trial.known.formulas)
         checks = {each.taken for each in asked if each.kind is Kind.ASSERTED}
         return not (is_of_main and checks.issuperset(learned) and checks.issuperset(each.taken for each in asked))
+
+    def _asked_before(self, decision: Decision) -> Iterator[Decision]:
+        return itertools.takewhile(lambda each: each.taken is not decision.taken, self.found.main.trial.decisions)
 
     def _raises_without(self, required: Formula, finding: Finding, each: int = 1) -> bool:
         """True if eager raised wherever it was run: at points where the requirement fails or is undefined."""

@@ -114,6 +114,7 @@ def _is_as_it_was(now: torch.Tensor, before: torch.Tensor, written: int | None, 
     return now is before and written is not None and writes(now) == written and storage_of(now) == storage
 
 
+@torch.no_grad()  # an operator with gradients refuses a view made without, if its base is written into since
 def compared(eager: torch.nn.Module, want: Run, got: Run, form: Form, unlike: Unlike) -> Replay:
     """Compare a run of the model with a run of the program; `eager` is as its run left it.
 

@@ -240,3 +240,21 @@ def test_the_sizes_of_another_program_are_not_told_by_the_errors_of_other_lines(
     report = check(BranchesBetween(), (torch.ones(12),) * 3, dynamic_shapes=shapes)
     (found,) = (each for each in report.diagnostics if each.id == "other-program")
     assert found.message == "the model does something else where `y.shape[0] <= 5`"
+
+
+class ReadsInABranch(torch.nn.Module):
+    def forward(self, x, table, tokens):
+        if table.shape[0] > 4:
+            x = x + table[7]
+        return x, tokens.view(-1, 2)
+
+
+def test_the_witness_of_a_line_in_a_branch_takes_that_branch():
+    """The fault: the sizes of the first points pass by the branch, and so the error of another line was shown."""
+    shapes = [{0: Dim(name, min=1, max=64)} for name in ("x", "table", "tokens")]
+    report = check(ReadsInABranch(), (torch.ones(12),) * 3, dynamic_shapes=shapes)
+    (found,) = (each for each in report.diagnostics if each.id == "relation")
+    notes = {each.label: each.text for each in found.notes}
+    assert notes["required"] == "table.shape[0] >= 8 or table.shape[0] <= 4"
+    assert "table.shape[0] = 5" in notes["fails at"]
+    assert "index 7 is out of bounds" in notes["fails at"]
