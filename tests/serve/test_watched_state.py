@@ -444,7 +444,7 @@ def test_a_module_is_imported_when_the_model_runs(how, tmp_path, monkeypatch):
 
 BY_TEXT = {
     "eval": lambda x: x * eval("SCALE * 1"),  # noqa: S307 - what is tried
-    "__import__": lambda x: x * __import__(__name__).SCALE,
+    "__import__": lambda x: x * __import__(__name__, fromlist=["SCALE"]).SCALE,
     "importlib": lambda x: x * importlib.import_module(__name__).SCALE,
     "sys.modules": lambda x: x * sys.modules[__name__].SCALE,
     "a frame": lambda x: x * sys._getframe().f_globals["SCALE"],

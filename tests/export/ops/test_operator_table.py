@@ -102,7 +102,7 @@ def views(ran, known):
     if known.copies_view:
         viewing = functools.reduce(getattr, known.copies_view.split("."), torch.ops)
         assert torch.equal(ran.result, viewing(*ran.args, **ran.kwargs))
-        assert not torch._C._is_alias_of(ran.result, ran.named["self"])
+        assert not torch._C._is_alias_of(ran.result, ran.named.get("self", ran.named.get("input")))
 
 
 def shapes(ran, known):
@@ -152,7 +152,7 @@ def elements(ran, known):
         wanted = [known.copies.value] * len(numbers) if known.copies.value is not None else operand.shape[2:]
         if list(numbers) == list(wanted) and ran.result.shape == operand.shape:
             assert torch.equal(ran.result, operand)
-            assert not torch._C._is_alias_of(ran.result, ran.named["self"])
+            assert not torch._C._is_alias_of(ran.result, ran.named.get("self", ran.named.get("input")))
     if known.drops and not ran.named["train"]:
         assert ran.result is ran.named["input"]
     if known.in_order or (known.alias_or_copy and not known.drops and ran.result.numel() == operand.numel()):
