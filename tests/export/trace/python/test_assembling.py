@@ -108,37 +108,40 @@ def _handlers(code: types.CodeType) -> list[object]:
 
 LIBRARY = sorted(pathlib.Path(sysconfig.get_paths()["stdlib"]).glob("[a-d]*.py"))
 TESTS = sorted((pathlib.Path(sysconfig.get_paths()["stdlib"]) / "asyncio").glob("*.py"))
-
-
-@pytest.mark.parametrize(
+of_python = pytest.mark.parametrize(
     "files", [TESTS[:4], pytest.param(LIBRARY + TESTS, marks=pytest.mark.thorough)], ids=["some", "many"]
 )
+
+
+def codes_in(files: list[pathlib.Path]) -> Iterator[types.CodeType]:
+    """The code objects of some files of Python's own."""
+    for file in files:
+        yield from codes(compile(file.read_text(), file.name, "exec", dont_inherit=True))
+
+
+@of_python
 def test_without_changes_each_instruction_stands_where_it_stood(files):
     """Also those whose argument Python has extended without need."""
     seen = 0
-    for file in files:
-        for code in codes(compile(file.read_text(), file.name, "exec", dont_inherit=True)):
-            assert standing(anew(code, {})) == standing(code), code
-            seen += 1
+    for code in codes_in(files):
+        assert standing(anew(code, {})) == standing(code), code
+        seen += 1
     assert seen > 100
 
 
-@pytest.mark.parametrize(
-    "files", [TESTS[:4], pytest.param(LIBRARY + TESTS, marks=pytest.mark.thorough)], ids=["some", "many"]
-)
+@of_python
 def test_what_is_changed_in_place_is_what_is_assembled_anew(files):
     """Each global that is called becomes a constant that is called; what is left of its place does nothing."""
     seen = 0
-    for file in files:
-        for code in codes(compile(file.read_text(), file.name, "exec", dont_inherit=True)):
-            last = len(code.co_consts)
-            called = [each.offset for each in briefly(code) if each.does == "global" and each.called]
-            changes = {offset: [("const", last), ("null", 0)] for offset in called}
-            raw = in_place(code, changes)
-            assert raw is not None, code  # a global has more beside it than both need
-            parts = {"co_consts": (*code.co_consts, len)}
-            assert acting(code.replace(co_code=raw, **parts)) == acting(anew(code, changes, **parts)), code
-            seen += len(called)
+    for code in codes_in(files):
+        last = len(code.co_consts)
+        called = [each.offset for each in briefly(code) if each.does == "global" and each.called]
+        changes = {offset: [("const", last), ("null", 0)] for offset in called}
+        raw = in_place(code, changes)
+        assert raw is not None, code  # a global has more beside it than both need
+        parts = {"co_consts": (*code.co_consts, len)}
+        assert acting(code.replace(co_code=raw, **parts)) == acting(anew(code, changes, **parts)), code
+        seen += len(called)
     assert seen > 100
 
 
@@ -162,22 +165,19 @@ def _index(numbers: dict[int, int], offset: int) -> int:
     return numbers[min(each for each in numbers if each >= offset)]
 
 
-@pytest.mark.parametrize(
-    "files", [TESTS[:4], pytest.param(LIBRARY + TESTS, marks=pytest.mark.thorough)], ids=["some", "many"]
-)
+@of_python
 def test_what_is_read_briefly_is_what_the_steps_say(files):
     seen = 0
-    for file in files:
-        for code in codes(compile(file.read_text(), file.name, "exec", dont_inherit=True)):
-            for does in ("global", "attribute", "is", "match class"):
-                brief = [(each.value, each.called, each.offset) for each in briefly(code) if each.does == does]
-                steps = [step for step in instructions.instructions(code) if step.does == does]
-                named = does in {"global", "attribute"}
-                assert brief == [(step.value if named else None, step.called, step.offset) for step in steps], code
-                seen += len(brief)
-            read = {each.offset: each.value for each in briefly(code) if each.does == "const"}
-            told = {step.offset: step.value for step in instructions.instructions(code) if step.does == "const"}
-            assert told.items() >= {at: read[at] for at in read.keys() & told.keys()}.items()  # a call has its names
+    for code in codes_in(files):
+        for does in ("global", "attribute", "is", "match class"):
+            brief = [(each.value, each.called, each.offset) for each in briefly(code) if each.does == does]
+            steps = [step for step in instructions.instructions(code) if step.does == does]
+            named = does in {"global", "attribute"}
+            assert brief == [(step.value if named else None, step.called, step.offset) for step in steps], code
+            seen += len(brief)
+        read = {each.offset: each.value for each in briefly(code) if each.does == "const"}
+        told = {step.offset: step.value for step in instructions.instructions(code) if step.does == "const"}
+        assert told.items() >= {at: read[at] for at in read.keys() & told.keys()}.items()  # a call has its names
     assert seen > 1000
 
 
