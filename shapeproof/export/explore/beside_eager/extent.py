@@ -140,10 +140,10 @@ class Extent:
         """
         names = sorted(self.eager.inputs.domain.symbols)
         path = [each.taken for each in self._asked_before(finding.decision)]
-        for where in (holding.negation, f.conjunction(holding.negation, *path)):
+        for where in dict.fromkeys((holding.negation, f.conjunction(holding.negation, *path))):
             for point in itertools.islice(ascending(self._alone(finding, where), names), TRIES):
                 if point == finding.witness:
-                    break
+                    return finding
                 text = seen(point)
                 if text is not None:
                     return replace(finding, witness=point, text=text)
