@@ -104,12 +104,10 @@ class _Watched:
         """
         given = set[Any]().union(*(self._at[operand] for operand in node.all_input_nodes))
         result = self._by_way_of(at, node)
-        if nodes.bodies(node) and self._written(at, result) is not None:
-            return True
         others = {each for each in self._order if each not in result and not given.isdisjoint(self._at[each])}
-        is_input = any(each.op in {"placeholder", "get_attr"} for each in others)
+        seen_anyway = bool(nodes.bodies(node)) or any(each.op in {"placeholder", "get_attr"} for each in others)
         written = self._written(at, result)
-        if written is not None and (is_input or self._read(written, others)):
+        if written is not None and (seen_anyway or self._read(written, others)):
             return True
         written = self._written(at, others)
         return written is not None and self._read(written, result)

@@ -312,9 +312,8 @@ class _Rewriting:
             scope, code = function.__globals__, function.__code__
             if place_of(code) in loops:
                 code = self._with_loops(function)
-            mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in scope}
-            if not _is_noted(code):
-                mine.pop(EXCEPT, None)
+            left_out = scope if _is_noted(code) else {*scope, EXCEPT}
+            mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in left_out}
             made = rewritten(code, code.co_filename, frozenset(mine.items()))
             if made is not function.__code__:
                 found[function] = made
