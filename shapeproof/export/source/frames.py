@@ -134,18 +134,27 @@ def _frames(frames: Iterable[FrameType]) -> tuple[FrameType | None, SourceLocati
     framework, library = None, None
     for frame in frames:
         file = frame.f_code.co_filename
-        if frame.f_code in _ENTRIES:
-            break
-        if file.startswith(OURS):
-            continue
-        if file.startswith(TORCH):
-            if framework is None and not file.endswith(_ASKING):
-                framework = location(frame)
-        elif is_users(frame):
-            return frame, location(library) if library else framework
-        elif not file.startswith("<"):
-            library = library or frame
+        match _owner(file):
+            case "ours":
+                if frame.f_code in _ENTRIES:
+                    break
+            case "torch":
+                framework = framework or location(frame)
+            case "other" if is_users(frame):
+                return frame, location(library) if library else framework
+            case "other" if not file.startswith("<"):
+                library = library or frame
     return library, framework
+
+
+@functools.cache
+def _owner(file: str) -> str:
+    """Whose a file is, "ours", "torch" or "other"; "" of torch's files that only pass questions on."""
+    if file.startswith(OURS):
+        return "ours"
+    if not file.startswith(TORCH):
+        return "other"
+    return "" if file.endswith(_ASKING) else "torch"
 
 
 def location(frame: FrameType, line: int | None = None) -> SourceLocation:

@@ -439,6 +439,8 @@ def _reached(roots: Iterable[Any]) -> tuple[list[FunctionType], list[Any]]:
         if type(value) is FunctionType:
             found.append(value)
         for held in _held(value):
+            if type(held) is str:
+                continue  # most values are texts
             if not _is_walked(held):
                 others.append(held)
             elif id(held) not in met:
@@ -463,12 +465,15 @@ def _is_users(name: str) -> bool:
     return False
 
 
+_HOLDERS = (*CONTAINERS, *WRAPPERS)
+
+
 def _is_walked(value: Any) -> bool:
     if type(value) is FunctionType:
         return is_users_file(value.__code__.co_filename)
     if is_a(value, torch.Tensor):
         return False
-    return is_a(value, (*CONTAINERS, *WRAPPERS)) or _is_of_users_class(value)
+    return is_a(value, _HOLDERS) or _is_of_users_class(value)
 
 
 def _is_of_users_class(value: Any) -> bool:
@@ -485,4 +490,6 @@ def _held(value: Any) -> Iterator[Any]:
     """Yield the known contents of a value."""
     if type(value) is FunctionType:
         yield from _carried(value)
-    yield from (*elements(value), *inner(value), *(own_names(value) or {}).values())
+    yield from elements(value)
+    if type(value) not in CONTAINERS:
+        yield from (*inner(value), *(own_names(value) or {}).values())

@@ -41,6 +41,7 @@ _INNER: Mapping[type, tuple[str, ...]] = {
 """What Python's own wrappers hold, by the names of their members."""
 WRAPPERS = (*_INNER, REMEMBERING)
 CONTAINERS = (dict, list, tuple, set, frozenset)
+_WRAPPERS_BY_ID, _CONTAINERS_BY_ID = ({id(each): each for each in kinds} for kinds in (WRAPPERS, CONTAINERS))
 _members_of, _mro_of, _module_of = (vars(type)[name].__get__ for name in ("__dict__", "__mro__", "__module__"))
 
 
@@ -76,9 +77,17 @@ def own_names(value: Any) -> Mapping[str, Any] | None:
     return names if type(names) is dict else None
 
 
+def _base(value: Any, kinds: Mapping[int, Any]) -> Any:
+    """Return which of some classes, by their ids, the class of a value is or is derived from; a metaclass may hash."""
+    for each in classes(type(value)):
+        if id(each) in kinds:
+            return each
+    return None
+
+
 def elements(value: Any) -> list[Any]:
     """Return the values of a dict, or the elements of another container of Python's; none if there are too many."""
-    kind = next((each for each in CONTAINERS if is_a(value, each)), None)
+    kind = _base(value, _CONTAINERS_BY_ID)
     if kind is None or kind.__len__(value) > HELD:
         return []
     return list(dict.values(value) if kind is dict else kind.__iter__(value))
@@ -86,7 +95,7 @@ def elements(value: Any) -> list[Any]:
 
 def inner(value: Any) -> tuple[Any, ...]:
     """Return what one of Python's own wrappers holds: a partial's function and arguments, a method's function."""
-    kind = next((each for each in WRAPPERS if is_a(value, each)), None)
+    kind = _base(value, _WRAPPERS_BY_ID)
     if kind is REMEMBERING:
         return ((own_names(value) or {}).get("__wrapped__"),)
     return tuple(_member(value, kind, name) for name in _INNER.get(kind, ())) if kind else ()
