@@ -48,7 +48,8 @@ help:
 	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
 	@echo "make bench-dispatch what finding its program costs a call"
 	@echo "make sweep-operators torch's own operators against their fake kernels and decompositions (QUICK=1: a sample; JOURNAL=FILE: can be resumed)"
-	@echo "make zoo           public architectures, exported by torch.export and by shapeproof (ONLY=bert: one of them; resumes)"
+	@echo "make zoo           public architectures, exported by torch.export and by shapeproof (ONLY=bert: one of them; resumes;"
+	@echo "                   FORM=auto or specs: declared so; EXECUTOR=dask://HOST:PORT: on a cluster)"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -185,7 +186,7 @@ $(ZOO)/.made: $(VENV)/.test zoo/requirements.txt
 # Some half an hour; what was measured with the same versions is not measured again.
 ONLY ?=
 zoo: $(ZOO)/.made
-	HF_HUB_OFFLINE=1 nice $(ZOO)/bin/python -m zoo $(ONLY)
+	HF_HUB_OFFLINE=1 nice $(ZOO)/bin/python -m zoo $(FORM:%=--form %) $(EXECUTOR:%=--executor %) $(ONLY)
 	$(ZOO)/bin/python -m zoo.page
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.

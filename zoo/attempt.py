@@ -1,4 +1,4 @@
-"""One exporter on one entry, in a process forked for it from one that has exported a small model before.
+"""One exporter on one entry, in a process forked for it from one that has exported a small model before (prepared.py).
 
 Seconds are processor time, memory is what the process held beyond the model at most. Then the program runs beside
 eager at the entry's points. What is refused is exported again with the repair that the report proves.
@@ -24,22 +24,24 @@ import torch
 from torch.utils import _pytree as pytree
 
 from shapeproof.export import check
+from zoo.declared import FORMS
 from zoo.entry import Entry, Point
 from zoo.families import ENTRIES
 
 MEGABYTE = 2**20
 
 
-def attempt(exporter: str, name: str) -> dict[str, Any]:
-    """Export the entry, compare, and say what happened."""
+def attempt(exporter: str, name: str, form: str = "dims") -> dict[str, Any]:
+    """Export the entry, declared in this form, compare, and say what happened."""
     entry = ENTRIES[name]
     torch.manual_seed(0)
     model = entry.model(False).eval()  # noqa: FBT003 - at the small size
     eager = copy.deepcopy(model)  # an export may leave its fakes in the attributes of a model
-    given = {"args": (), "kwargs": entry.at(entry.example), "dynamic_shapes": entry.dynamic_shapes()}
+    kwargs = entry.at(entry.example)
+    given = {"args": (), "kwargs": kwargs, **FORMS[form](entry, model, kwargs)}
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins again, here
     before, start = _held("VmRSS"), time.process_time()
-    found, program = (_torch if exporter == "torch" else _ours)(entry, model, given)
+    found, program = (_torch if exporter == "torch" else _ours)(model, given)
     found["megabytes"] = round((_held("VmHWM") - before) / MEGABYTE)
     if program is not None:
         found |= compare(entry, eager, program)
@@ -49,17 +51,18 @@ def attempt(exporter: str, name: str) -> dict[str, Any]:
     return {"seconds": round(found.pop("ended") - start, 2)} | found
 
 
-def _torch(_: Entry, model: torch.nn.Module, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _torch(model: torch.nn.Module, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    taken = {name: each for name, each in given.items() if name != "constraints"}
     try:
-        program = torch.export.export(model, **given)
+        program = torch.export.export(model, **taken)
     except Exception as error:  # noqa: BLE001 - a refusal is a result, whatever its type
         return {"status": "rejects", "said": _said(error), "ended": time.process_time()}, None
     return {"status": "exported", "ended": time.process_time()}, program
 
 
-def _ours(entry: Entry, model: torch.nn.Module, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _ours(model: torch.nn.Module, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     try:
-        report = check(model, **given, constraints=entry.constraints)
+        report = check(model, **given)
     except Exception as error:  # noqa: BLE001 - a crash is a result
         return {"status": "raises", "said": _said(error), "ended": time.process_time()}, None
     ended = time.process_time()
@@ -159,14 +162,16 @@ def prepare() -> None:
         export(torch.nn.Linear(4, 2), (torch.ones(3, 4),), dynamic_shapes=dims)
 
 
-def apart(exporter: str, name: str, limit: float) -> dict[str, Any]:
-    """Attempt it in a process that is forked from this one, and ended at the limit."""
-    context = multiprocessing.get_context("fork")
+def apart(exporter: str, name: str, form: str, limit: float) -> dict[str, Any]:
+    """Attempt it in a process of its own, which is ended at the limit."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["zoo.prepared"])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(theirs, exporter, name), daemon=True)
+    process = context.Process(target=_send, args=(theirs, exporter, name, form), daemon=True)
     process.start()
     theirs.close()
     try:
+        ours.recv()  # it has begun: the first one waits until the server is prepared
         if not ours.poll(limit):
             return {"status": "not ended", "seconds": limit}
         found: dict[str, Any] = ours.recv()
@@ -178,10 +183,11 @@ def apart(exporter: str, name: str, limit: float) -> dict[str, Any]:
     return found
 
 
-def _send(to: Connection, exporter: str, name: str) -> None:
+def _send(to: Connection, exporter: str, name: str, form: str) -> None:
+    to.send("begun")
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere), torch.no_grad():
         try:
-            found = attempt(exporter, name)
+            found = attempt(exporter, name, form)
         except Exception as error:  # noqa: BLE001 - the entry is at fault, or this code; the others go on
             found = {"status": "fails", "seconds": 0.0, "said": _said(error)}
     to.send(found)

@@ -72,6 +72,14 @@ class Sized:
         terms = enumerate(_read(self.sizes))
         return {index: each.of(dims) for index, each in terms if each.name} or None
 
+    def listed(self) -> list[int | str]:
+        """Its sizes as a spec file has them.
+
+        >>> floats("batch 3 32*height+1").listed()
+        ['batch', 3, '32*height + 1']
+        """
+        return [each.written() for each in _read(self.sizes)]
+
     @property
     def names(self) -> set[str]:
         """The dims that it names."""
@@ -91,6 +99,13 @@ class _Term(NamedTuple):
             return self.offset
         scaled = values[self.name] if self.factor == 1 else self.factor * values[self.name]
         return scaled + self.offset if self.offset else scaled
+
+    def written(self) -> int | str:
+        """The size in words; a number if it has no name."""
+        if not self.name:
+            return self.offset
+        scaled = self.name if self.factor == 1 else f"{self.factor}*{self.name}"
+        return f"{scaled} + {self.offset}" if self.offset else scaled
 
 
 _TERM = re.compile(r"(?:(?P<factor>\d+)\*)?(?P<name>[a-z_]+\d?)?(?:\+?(?P<offset>\d+))?")

@@ -1,17 +1,25 @@
-"""The page of the zoo, written from its results: `python -m zoo.page`. It measures nothing."""
+"""The page of the zoo, and the specs that `shapeproof zoo` prints, from the results: `python -m zoo.page`.
+
+It measures nothing.
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.families import FAMILIES
+from zoo.declared import FORMS, spec_text
+from zoo.families import ENTRIES, FAMILIES
 from zoo.kept import results
 
 PAGE = Path(__file__).parents[1] / "docs" / "zoo.md"
+SPECS = Path(__file__).parent / "specs.json"
+TITLES = {"auto": "With every size AUTO", "specs": "In torch's spec language"}
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->"
 Row = Mapping[str, Any]
 
@@ -31,8 +39,10 @@ def of_torch(row: Row) -> str:
     return "narrows" if counts.get("refuses") else "raises late" if counts.get("both raise") else "is right"
 
 
-def of_ours(row: Row) -> str:
+def of_ours(row: Row, *, inferred: bool = False) -> str:
     """Our status, in a word; whatever differs from eager inside a proved domain is wrong.
+
+    Where the domain is inferred, a program may refuse what eager takes.
 
     A repair that fixes a dim to the example's size is none that a user would take.
 
@@ -42,7 +52,7 @@ def of_ours(row: Row) -> str:
     found = row["shapeproof"]
     counts = dict(found.get("beside_eager", {}))
     if found["status"] == "proved" and counts.keys() - {"agrees", "both raise"}:
-        return "wrong"
+        return "narrows" if inferred and counts.keys() <= {"agrees", "both raise", "refuses"} else "wrong"
     repair = found.get("repair", {})
     fixed = [line for line in repair.get("code", []) if line.partition(" = ")[2].isdigit()]
     repaired = repair.get("status") == "proved" and not fixed
@@ -56,26 +66,35 @@ def ratio(row: Row) -> float | None:
     return ours["seconds"] / theirs["seconds"] if ended and theirs["seconds"] else None
 
 
-def measured(families: Mapping[str, Mapping[str, Row]]) -> str:
-    """The figures and tables of the page, as Markdown."""
+Found = Mapping[str, Mapping[str, Row]]
+"""Results by family and name."""
+
+
+def measured(families: Found, others: Mapping[str, Found]) -> str:
+    """The figures and tables of the page, as Markdown; `others`: what was found of other forms of declarations."""
     rows = [row for family in families.values() for row in family.values()]
     lines = [*_summary(rows), ""]
+    for form, found in others.items():
+        every = [row for family in found.values() for row in family.values()]
+        lines += [f"## {TITLES[form]}", "", *_summary(every, inferred=form == "auto"), ""] if every else []
     for family, found in families.items():
         lines += [f"## {family.capitalize()}", "", *_table(found.values()), "", *_reasons(found.values())]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _summary(rows: list[Row]) -> Iterable[str]:
-    ours, theirs = Counter(map(of_ours, rows)), Counter(map(of_torch, rows))
+def _summary(rows: list[Row], *, inferred: bool = False) -> Iterable[str]:
+    said = [of_ours(row, inferred=inferred) for row in rows]
+    ours, theirs = Counter(said), Counter(map(of_torch, rows))
     both = [each for each in map(ratio, rows) if each is not None]
     torch = ", ".join(sorted({row["versions"]["torch"] for row in rows}))
-    ahead = sum(of_ours(row) == "proved" and of_torch(row) != "is right" for row in rows)
+    pairs = Counter(zip(said, map(of_torch, rows), strict=True))
+    ahead = ours["proved"] - pairs["proved", "is right"]
     yield f"{len(rows)} architectures, torch {torch}."
     yield ""
     yield "| | " + " | ".join(theirs) + " | all |"
     yield "|---|" + "---:|" * (len(theirs) + 1)
     for status, count in ours.most_common():
-        cells = [sum(of_ours(row) == status and of_torch(row) == each for row in rows) for each in theirs]
+        cells = [pairs[status, each] for each in theirs]
         yield f"| **{status}** | " + " | ".join(map(str, cells)) + f" | {count} |"
     yield "| all | " + " | ".join(map(str, theirs.values())) + f" | {len(rows)} |"
     yield ""
@@ -120,32 +139,50 @@ def _bounds(formulas: Iterable[str]) -> Iterable[str]:
 def _reasons(rows: Iterable[Row]) -> Iterable[str]:
     """What is not proved, and why: the line, what is said there, and what to declare instead."""
     for row in rows:
-        found = row["shapeproof"]
-        if of_ours(row) == "proved":
-            continue
-        said = [f"{why['says']}{' at `' + why['line'] + '`' if why['line'] else ''}" for why in found.get("why", [])]
-        reason = "; ".join(said) or found.get("said") or f"no verdict in {found['seconds']:.0f} seconds"
-        repair = found.get("repair", {})
-        code = [*repair.get("code", []), *repair.get("constraints", [])]
-        proved = f" Declare {', '.join(_bounds(code))}: {repair['status']}." if code and "status" in repair else ""
-        yield f"- **{row['name']}** ({of_ours(row)}): {_plain(reason)}.{proved}"
+        if of_ours(row) != "proved":
+            yield f"- **{row['name']}** ({of_ours(row)}): {_reason(row).replace('<', '&lt;')}"
     yield ""
 
 
-def _plain(text: str) -> str:
-    return text.replace("\n", " ").replace("<", "&lt;").rstrip(".")
+def _reason(row: Row) -> str:
+    found = row["shapeproof"]
+    said = [f"{why['says']}{' at `' + why['line'] + '`' if why['line'] else ''}" for why in found.get("why", [])]
+    reason = "; ".join(said) or found.get("said") or f"no verdict in {found['seconds']:.0f} seconds"
+    repair = found.get("repair", {})
+    code = [*repair.get("code", []), *repair.get("constraints", [])]
+    proved = f" Declare {', '.join(_bounds(code))}: {repair['status']}." if code and "status" in repair else ""
+    return reason.replace("\n", " ").rstrip(".") + "." + proved
 
 
-def with_figures(page: str, families: Mapping[str, Mapping[str, Row]]) -> str:
+def with_figures(page: str, families: Found, others: Mapping[str, Found]) -> str:
     """The page's text with the results between its two comments."""
     before, _, rest = page.partition(BEGIN)
-    return before + BEGIN + "\n" + measured(families) + "\n" + END + rest.partition(END)[2]
+    return before + BEGIN + "\n" + measured(families, others) + "\n" + END + rest.partition(END)[2]
+
+
+def specs(families: Found) -> str:
+    """The spec of each entry that is measured, by its name, as JSON."""
+    rows = sorted((name, row) for found in families.values() for name, row in found.items())
+    return json.dumps({name: spec_text(name, ENTRIES[name], _comment(row)) for name, row in rows}, indent=0) + "\n"
+
+
+def _comment(row: Row) -> str:
+    """What was found of an entry, and the line and the repair where that is no proof."""
+    made = ", ".join(f"{package} {release}" for package, release in row["versions"].items())
+    said = of_ours(row) if of_ours(row) == "proved" else f"{of_ours(row)}: {_reason(row)}"
+    return "\n# ".join(textwrap.wrap(f"{row['name']}, {made}: {said}", 110, break_long_words=False))
+
+
+def found_in(form: str) -> Found:
+    """All results of a form of declarations."""
+    return {family: results(family, form) for family in FAMILIES}
 
 
 def main() -> None:
-    """Write the results into the page."""
-    found = {family: results(family) for family in FAMILIES}
-    PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    """Write the results into the page and the specs."""
+    families, others = found_in("dims"), {form: found_in(form) for form in FORMS if form != "dims"}
+    PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), families, others), encoding="utf-8")
+    SPECS.write_text(specs(families), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ _COMMANDS = {
     "recheck": "Prove a certificate again with Z3, and with cvc5 where it is installed.",
     "header": "Write a C++ header that checks a contract.",
     "seen": "Merge profiles of what a model was given, and print them or a spec.",
+    "zoo": "Print the spec of a public architecture, to start from.",
     "schema": "Print the JSON Schema of a spec.",
     "rule": "Print what a diagnostic means, and what to do.",
 }

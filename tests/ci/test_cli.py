@@ -11,6 +11,7 @@ import pty
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ import shapeproof
 from shapeproof.ci import cli
 from shapeproof.ci.process import subjects
 from shapeproof.ci.running import display
+from shapeproof.ci.specs.spec import parse_spec
 from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export import load_report, verify
@@ -142,6 +144,23 @@ def test_a_diagnostic_that_is_not_there_is_a_wrong_call():
     done = CliRunner().invoke(cli.app, ["rule", "divide"])
     assert done.exit_code == 2
     assert done.stderr == "shapeproof: no diagnostic is called 'divide'; did you mean `divides`?\n"
+
+
+def test_the_spec_of_an_architecture_is_printed_and_is_a_spec():
+    done = CliRunner().invoke(cli.app, ["zoo", "bert"])
+    assert done.exit_code == 0
+    spec = parse_spec(tomllib.loads(done.stdout))
+    assert spec.dims["length"].max == 512
+    assert spec.models["bert"].inputs["input_ids"].dims == ["batch", "length"]
+    listed = CliRunner().invoke(cli.app, ["zoo"]).stdout.split()
+    assert listed == sorted(listed)
+    assert "bert" in listed
+
+
+def test_an_architecture_that_is_not_there_is_a_wrong_call():
+    done = CliRunner().invoke(cli.app, ["zoo", "bret"])
+    assert done.exit_code == 2
+    assert done.stderr == "shapeproof: no architecture of the zoo is called 'bret'; did you mean `bert`?\n"
 
 
 def test_the_package_is_the_command():

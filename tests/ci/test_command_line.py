@@ -25,7 +25,7 @@ from shapeproof.ci.process import subjects
 from shapeproof.ci.specs.spec_errors import FORM
 
 RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
-COMMANDS = ("init", "check", "lock", "diff", "explain", "ship", "verify", "recheck", "header", "schema", "rule")
+COMMANDS = ("init", "check", "lock", "diff", "explain", "ship", "verify", "recheck", "header", "zoo", "schema", "rule")
 ROOT = Path(__file__).parents[2]
 
 
@@ -112,7 +112,7 @@ def test_a_word_in_place_of_a_command_says_what_to_type():
         "chekc": "did you mean `check`?",
         "divides": "it is a diagnostic: type `shapeproof rule divides`",
         "alone:build": "type `shapeproof explain alone:build`",
-        "nothing": "there are init, check, lock, diff, explain, ship, verify, recheck, header, seen, schema, rule",
+        "nothing": "there are init, check, lock, diff, explain, ship, verify, recheck, header, seen, zoo, schema, rule",
     }.items():
         done = CliRunner().invoke(cli.app, [word])
         assert (done.exit_code, done.stdout) == (2, "")

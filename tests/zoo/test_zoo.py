@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import signal
+import tomllib
+from pathlib import Path
 
 import pytest
+from torch.export import Dim
 
+from shapeproof.ci.specs.spec import parse_spec
 from zoo import attempt
+from zoo.declared import FORMS
 from zoo.entry import DIMS, Entry, Range, floats, integers, mask
 from zoo.families import ENTRIES, FAMILIES
 from zoo.kept import results
-from zoo.page import PAGE, of_ours, of_torch, with_figures
+from zoo.measuring import executor
+from zoo.page import PAGE, SPECS, found_in, of_ours, of_torch, specs, with_figures
 
 SAMPLE = ("bert", "llama_static", "patchtst", "resnet", "t5")
 
 
 def test_the_page_shows_the_results():
     page = PAGE.read_text(encoding="utf-8")
-    assert with_figures(page, {family: results(family) for family in FAMILIES}) == page
+    others = {form: found_in(form) for form in FORMS if form != "dims"}
+    assert with_figures(page, found_in("dims"), others) == page
+
+
+def test_each_entry_has_a_spec_that_can_be_read():
+    kept = SPECS.read_text(encoding="utf-8")
+    assert specs(found_in("dims")) == kept
+    for name, text in json.loads(kept).items():
+        assert [*parse_spec(tomllib.loads(text)).models] == [name]
+
+
+def test_what_is_inferred_may_be_narrower_and_not_wrong():
+    found = {"shapeproof": {"status": "proved", "beside_eager": {"agrees": 5, "refuses": 1}}}
+    assert of_ours(found, inferred=True) == "narrows"
+    found["shapeproof"]["beside_eager"]["differs"] = 1
+    assert of_ours(found, inferred=True) == "wrong"
+
+
+def test_every_size_is_inferred_where_the_form_says_so():
+    entry = Entry(lambda _: None, {"x": floats("batch 3 4*rows+1"), "flag": True}, constraints=("batch <= rows",))
+    assert FORMS["auto"](entry, None, {}) == {"dynamic_shapes": {"x": {0: Dim.AUTO, 2: Dim.AUTO}, "flag": None}}
 
 
 def test_no_name_stands_for_two_entries():
@@ -96,4 +125,20 @@ def test_a_sample_is_proved_and_its_programs_agree_with_eager(name):
 
 @pytest.mark.slow
 def test_an_attempt_that_does_not_end_in_time_is_ended_and_said_to_be_so():
-    assert attempt.apart("shapeproof", "bert", limit=0)["status"] == "not ended"
+    assert attempt.apart("shapeproof", "bert", "dims", limit=0)["status"] == "not ended"
+
+
+def fragile(name, lost, _):
+    """The first time that it is asked for `b`, the worker ends as if its machine were lost."""
+    if name == "b" and not Path(lost).exists():
+        Path(lost).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"name": name}
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_lost_loses_no_entry(tmp_path):
+    with executor(None, 2) as run:
+        found = [each["name"] for each in run(fragile, ["a", "b", "c"], str(tmp_path / "lost"), 0)]
+    assert (tmp_path / "lost").exists()
+    assert sorted(found) == ["a", "b", "c"]

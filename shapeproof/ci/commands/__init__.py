@@ -9,6 +9,7 @@ ship.py      writes a model as the file of a consumer
 verify.py    runs such a file
 rule.py      the page of a diagnostic
 schema.py    the grammar of specs
+zoo.py       the spec of a public architecture
 seen.py      a spec from a profile of seen inputs
 recheck.py   proves a certificate again
 header.py    a contract as a C++ header
