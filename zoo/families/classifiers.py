@@ -6,11 +6,12 @@ Images are of any size where the architecture has no table of positions.
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
-from zoo.entry import Entry, floats
+from zoo.entry import Entry, Range, floats
 
 ANY = floats("batch 3 height width")
 
@@ -67,7 +68,9 @@ TIMM: dict[str, Entry] = {
     "timm_gcvit": of_timm("gcvit_xxtiny", 224),
     "timm_ghostnet": of_timm("ghostnet_100"),
     "timm_hrnet": of_timm("hrnet_w18_small"),
-    "timm_inception_v3": of_timm("inception_v3"),
+    "timm_inception_v3": replace(
+        of_timm("inception_v3"), dims={"height": Range(75, 512, 80), "width": Range(75, 512, 96)}
+    ),
     "timm_maxvit": of_timm("maxvit_pico_rw_256", 256, embed_dim=[32, 32, 64, 64], depths=[1, 1, 1, 1], stem_width=8),
     "timm_mixer": of_timm("mixer_s32_224", 224),
     "timm_mobilenet_v3": of_timm("mobilenetv3_small_050"),

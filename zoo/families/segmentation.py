@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -74,7 +75,7 @@ ENTRIES: dict[str, Entry] = {
     "smp_fpn": of_smp("FPN"),
     "smp_linknet": of_smp("Linknet"),
     "smp_manet": of_smp("MAnet"),
-    "smp_pan": of_smp("PAN"),
+    "smp_pan": replace(of_smp("PAN"), dims={"rows": Range(4, 8, 4), "columns": Range(4, 8, 5)}),
     "smp_pspnet": of_smp("PSPNet"),
     "smp_segformer": of_smp("Segformer"),
     "smp_unet": of_smp("Unet"),
