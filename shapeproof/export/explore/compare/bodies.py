@@ -150,7 +150,7 @@ def with_branches_taken(program: torch.export.ExportedProgram, decided: Decided)
     """
     if all(_side(call, decided) is None for call in _calls(program.graph)):
         return program
-    module = _copied(program.graph_module)
+    module = copied_graph(program.graph_module)
     for call in _calls(module.graph):
         side = _side(call, decided)
         if side is not None:
@@ -172,7 +172,8 @@ def _side(call: torch.fx.Node, decided: Decided) -> bool | None:
     return decided(condition.meta.get("val")) if isinstance(condition, torch.fx.Node) else None
 
 
-def _copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+def copied_graph(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Return a module whose graph may be changed, with the attributes of another."""
     graph = torch.fx.Graph()
     result = graph.graph_copy(module.graph, {})
     graph.output(result)

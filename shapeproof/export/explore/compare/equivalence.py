@@ -86,6 +86,10 @@ def difference(
 
     The region is that of the trial that `there` was traced with, and may grow.
     """
+    if program.constants.keys() != there.constants.keys():
+        from shapeproof.export.explore.compare.literals import written_out  # few models write sizes into tensors
+
+        program, there = map(written_out, (program, there))
     return _difference(*_where_decided(program, there, trial), trial)
 
 
