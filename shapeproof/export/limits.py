@@ -15,7 +15,8 @@ at a better hint, traces that show how much of an inferred domain can be kept, p
 
 TRIES = 8
 """The most tries that seldom tell more: small points where two programs differ, random inputs on which failures are
-sought, relations of seen inputs; after so many traces a refuted branch of the model is not looked into."""
+sought, relations of seen inputs, looks at inferred sizes of 1; after so many traces a refuted branch of the model is
+not looked into."""
 
 COSTLY_TRIES = 4
 """The most tries that cost much each: checks on data tried as help, whose data side is explored again; small points at

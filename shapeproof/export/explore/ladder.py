@@ -26,7 +26,8 @@ A trace makes decisions, whose cells are settled next. `run`, `rejection` and `g
 is served: they are left out where a part may be, and a *look* is taken, by a trace (`Case.closely`).
 
 Each step has the form `(case) -> Settled | None`. What is counted is traces: `TRACE_LIMIT` for an exploration, after
-`TRIES` no look at a branch of the model, and for inferred sizes looks at `LARGE_PROGRAM` nodes together.
+`TRIES` no look at a branch of the model, and for inferred sizes looks at `LARGE_PROGRAM` nodes together, and `TRIES`
+more at sizes of 1.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ class Ladder(Judge):
         self._splitting = splitting
         self._looks = 0
         """The traces so far that looked for the part of a cell that is served."""
+        self._ones = 0
+        """How many of them were of sizes of 1, beyond those of any size."""
 
     def settle_beyond(self, traced: Traced, found: Exploration) -> None:
         """Settle the cells of every decision of a trace: account for every input that the trace leaves out."""
@@ -167,9 +170,15 @@ class Ladder(Judge):
         tried = [point for point in points if point is not None]
         if tried and self.is_large(case.found) and all(self._eager.failure(point) is not None for point in tried):
             return True
-        over = saves_time(Saving.LOOKS) and self._looks >= _most_looks(case.found)
+        over = saves_time(Saving.LOOKS) and self._looks >= _most_looks(case.found) and not self._wants_ones(case)
         case.found.settled_for |= over
         return over
+
+    def _wants_ones(self, case: Case) -> bool:
+        """True where all sizes in question are 0 or 1, for some looks more: a batch of one is not to be left out."""
+        ones = not case.data and all(case.cell.range_of(name).upper == 1 for name in case.decision.formula.symbols)
+        self._ones += ones
+        return ones and self._ones <= TRIES
 
     def spent(self, case: Case) -> Settled | None:
         """Leave a cell undecided for which there is no point, or no trace."""

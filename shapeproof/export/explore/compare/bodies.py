@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +140,9 @@ def _same_attribute(mine: Any, other: Any, known: Known) -> bool:
 
 
 _COND = torch.ops.higher_order.cond
+_AUTOCAST = torch.ops.higher_order.wrap_with_autocast
+AUTOCAST = "autocast"
+_NONE: Mapping[str, Any] = {}
 
 
 def with_branches_taken(program: torch.export.ExportedProgram, decided: Decided) -> torch.export.ExportedProgram:
@@ -154,16 +157,34 @@ def with_branches_taken(program: torch.export.ExportedProgram, decided: Decided)
     for call in _calls(module.graph):
         side = _side(call, decided)
         if side is not None:
-            _take(module, call, str(call.args[1 if side else 2].target))  # type: ignore[union-attr]
+            _take(module, call, call.args[1 if side else 2], call.args[3])
+    return _with_module(program, module)
+
+
+def without_blocks(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return the program, or a copy in which what runs where torch.autocast is off stands in the graph itself.
+
+    Each of these nodes notes under `AUTOCAST` what was given to the block: a caller may have it on.
+    """
+    module = copied_graph(program.graph_module)
+    calls = [call for call in _calls(module.graph, _AUTOCAST) if call.args[2] is False]
+    if not calls:
+        return program
+    for call in calls:
+        _take(module, call, call.args[4], call.args[5:], {AUTOCAST: call.args[:4]})
+    return _with_module(program, module)
+
+
+def _with_module(program: torch.export.ExportedProgram, module: torch.fx.GraphModule) -> torch.export.ExportedProgram:
     module.graph.eliminate_dead_code(is_impure_node=torch.fx.Node.is_impure)
-    taken = copy.copy(program)
-    taken._graph_module = module  # noqa: SLF001 - a copy of torch's own class has no other way
-    return taken
+    made = copy.copy(program)
+    made._graph_module = module  # noqa: SLF001 - a copy of torch's own class has no other way
+    return made
 
 
-def _calls(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """Return the calls of torch.cond whose results are all read by `getitem`."""
-    calls = graph.find_nodes(op="call_function", target=_COND)
+def _calls(graph: torch.fx.Graph, target: Any = _COND) -> list[torch.fx.Node]:
+    """Return the calls of torch.cond, or of another such operator, whose results are all read by `getitem`."""
+    calls = graph.find_nodes(op="call_function", target=target)
     return [call for call in calls if all(user.target is operator.getitem for user in call.users)]
 
 
@@ -182,9 +203,12 @@ def copied_graph(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return torch.fx.GraphModule(module, graph)
 
 
-def _take(module: torch.fx.GraphModule, call: torch.fx.Node, branch: str) -> None:
-    body: torch.fx.GraphModule = getattr(module, branch)
-    known = dict(zip(body.graph.find_nodes(op="placeholder"), call.args[3], strict=True))  # type: ignore[arg-type]
+def _take(
+    module: torch.fx.GraphModule, call: torch.fx.Node, branch: Any, operands: Any, note: Mapping[str, Any] = _NONE
+) -> None:
+    """Put the nodes of a body in the place of its call, with a note in their metadata."""
+    body: torch.fx.GraphModule = getattr(module, branch.target)
+    known = dict(zip(body.graph.find_nodes(op="placeholder"), operands, strict=True))
     results: Any = ()
     with module.graph.inserting_before(call):
         for node in body.graph.nodes:
@@ -192,6 +216,7 @@ def _take(module: torch.fx.GraphModule, call: torch.fx.Node, branch: str) -> Non
                 results = torch.fx.map_arg(node.args[0], known.__getitem__)
             elif node.op != "placeholder":
                 known[node] = module.graph.node_copy(node, known.__getitem__)
+                known[node].meta |= note
             if node.op == "get_attr":
                 known[node].target = f"{call.name}_{node.target}"
                 setattr(module, known[node].target, getattr(body, str(node.target)))

@@ -23,7 +23,14 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
-from shapeproof.export.explore.compare.bodies import Decided, Known, same_body, with_branches_taken
+from shapeproof.export.explore.compare.bodies import (
+    AUTOCAST,
+    Decided,
+    Known,
+    same_body,
+    with_branches_taken,
+    without_blocks,
+)
 from shapeproof.export.explore.compare.idle import has_none
 from shapeproof.export.explore.compare.operations import (
     Difference,
@@ -90,7 +97,10 @@ def difference(
         from shapeproof.export.explore.compare.literals import written_out  # few models write sizes into tensors
 
         program, there = map(written_out, (program, there))
-    return _difference(*_where_decided(program, there, trial), trial)
+    program, there = _where_decided(program, there, trial)
+    found = _difference(program, there, trial)
+    own, other = map(without_blocks, (program, there))
+    return found if found is None or (own is program and other is there) else _difference(own, other, trial)
 
 
 def _where_decided(
@@ -258,6 +268,8 @@ class _Comparison:
             )
         if not self._same_value(self.left.value(mine), self.right.value(other)):
             return at(other, f"`{label(other)}` gives another shape")
+        if mine.meta.get(AUTOCAST) != other.meta.get(AUTOCAST):
+            return at(other, f"`{label(other)}` runs where torch.autocast is off, in one program only")
         return None
 
     def _same_arguments(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
