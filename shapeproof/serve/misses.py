@@ -154,6 +154,9 @@ def _of_sizes(program: Program, sizes: Sequence[int], inputs: Sequence[Any]) -> 
             given = values_text({each: point[each] for each in point if each in formula.symbols}, flat.names)
             because, file, line = _because(program, inputs)
             return Reason(number, given, flat.said(formula), about_sizes=True, because=because, file=file, line=line)
+    changed = program.changed()
+    if changed is not None:
+        return Reason(number, str(changed), changed.formula, about_sizes=False)
     misfit = program.misfit(inputs)
     return Reason(number, str(misfit or "the call"), "how its example lay in memory", about_sizes=False)
 

@@ -17,6 +17,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import Regions, Report, VerifiedProgram
 from shapeproof.export.build.accepted.contract import Requirements
+from shapeproof.export.trace.known.exact_numbers import rests_of
 from shapeproof.serve.calling.calls import Key
 from shapeproof.serve.calling.state import attribute
 from shapeproof.serve.domains import FlatDomain
@@ -64,8 +65,16 @@ class Program:
         return all(true_at(each, point) is True for each in self.flat.formulas) and self.takes(inputs)
 
     def takes(self, inputs: Sequence[Any]) -> bool:
-        """True if inputs whose sizes are in the domain lie in memory as the program requires."""
-        return self.misfit(inputs) is None
+        """True if inputs whose sizes are in the domain lie in memory as the program requires, and its buffers fit."""
+        return self.changed() is None and self.misfit(inputs) is None
+
+    def changed(self) -> OutsideDomain | None:
+        """Return how a buffer no longer holds the number that the program was made for; None if all do."""
+        for name, number in self._rests.items():
+            held = attribute(self.module, name).item()
+            if held != number:
+                return OutsideDomain(f"the buffer {name} = {held}", {name: held}, f"{name} == {number}")
+        return None
 
     def misfit(self, inputs: Sequence[Any]) -> OutsideDomain | None:
         """Return how inputs lie in memory differently from what the program requires; None if they do not."""
@@ -78,13 +87,18 @@ class Program:
         return None
 
     @functools.cached_property
+    def _rests(self) -> dict[str, int]:
+        return rests_of(self.exported)
+
+    @functools.cached_property
     def _state(self) -> tuple[str, ...]:
         return self.exported.contract.state(self.exported)
 
     def covers(self, other: Program) -> bool:
         """True if this program is proved to serve every input that the other serves."""
         mine, others = self.exported.contract.memory, other.exported.contract.memory
-        return self.key == other.key and (not mine.matters or mine == others) and other.flat.within(self.flat)
+        alike = self.key == other.key and self._rests == other._rests and (not mine.matters or mine == others)
+        return alike and other.flat.within(self.flat)
 
 
 def by_key(programs: Iterable[Program]) -> dict[Hashable, list[Program]]:

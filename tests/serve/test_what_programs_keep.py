@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import random
 
 import pytest
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import checkpoint
 
 from shapeproof.serve import compile  # noqa: A004
 from tests.tiny_models import Hundredfold
@@ -263,3 +266,110 @@ def test_the_backward_of_a_function_is_not_put_aside_in_silence():
     assert str(run.misses[0]) == (
         "x.shape[0] = 2; there is no program; a program has not the backward of an autograd.Function"
     )
+
+
+SCALE = 2.0
+
+
+def scaled(x):
+    return x * SCALE
+
+
+@functools.singledispatch
+def by_kind(x):
+    return x * SCALE
+
+
+@contextlib.contextmanager
+def scale():
+    yield SCALE
+
+
+def in_a_block(x):
+    with scale() as factor:
+        return x * factor
+
+
+MADE_BY_LIBRARIES = {
+    "torch.no_grad": torch.no_grad()(scaled),
+    "torch.vmap": torch.vmap(scaled),
+    "torch.compile": torch.compile(scaled, backend="eager"),
+    "two decorators": torch.no_grad()(torch.autocast("cpu", enabled=False)(scaled)),
+    "functools.singledispatch": by_kind,
+    "contextlib.contextmanager": in_a_block,
+}
+
+
+@pytest.mark.parametrize("name", MADE_BY_LIBRARIES)
+def test_a_function_that_a_library_made_of_the_users_is_read(name, monkeypatch):
+    """The fault: the code of a decorator is a library's, and what it holds was not looked at."""
+    made = MADE_BY_LIBRARIES[name]
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return made(x)
+
+    model, x = Model(), torch.ones(2, 4)
+    run = warm(model)
+    traced = run.traced
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert torch.equal(run(x), x * 5)
+    assert run.traced == traced + 1
+
+
+class Slots:
+    __slots__ = ("factor",)
+
+
+def test_a_model_with_an_object_of_slots_is_served():
+    """The fault: the place of a slot in its class was state that cannot be read, so the model ran itself."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = Slots()
+            self.held.factor = 2.0
+
+        def forward(self, x):
+            return x * self.held.factor
+
+    model = Model()
+    run, x = warm(model), torch.ones(2, 4)
+    assert run.traced
+    model.held.factor = 3.0
+    assert torch.equal(run(x), x * 3)
+
+
+def test_a_partial_that_is_called_changes_no_state():
+    """The fault: where Python keeps how to call it was taken for state that the model changes and may read."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scaled = functools.partial(checkpoint, scaled, use_reentrant=False)
+
+        def forward(self, x):
+            return self.scaled(x)
+
+    assert warm(Model()).programs
+
+
+class Steps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("step", torch.tensor(1))
+
+    def forward(self, x):
+        return x * 2 if self.step > 0 else x - 1
+
+
+def test_a_program_is_run_while_a_buffer_has_the_number_that_it_was_made_for():
+    """The fault: the program was called and raised, where eager goes another way."""
+    model, x = Steps(), torch.ones(2, 4)
+    run = warm(model)
+    traced = run.traced
+    for number in (-1, 1, -1):
+        model.step.fill_(number)
+        assert torch.equal(run(x), model(x))
+    assert run.traced == traced + 1
+    assert "the buffer step = -1; program" in str(run.misses[-1])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -78,18 +79,35 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial) -> None:
     _word(program, lambda formula: sentences.get(formula) or _implying(formula, trial, sentences))
 
 
+_TRUTHS = (bool, torch.SymBool)
+
+
+def part_equalities(program: torch.export.ExportedProgram) -> None:
+    """Write each asserted equality of numbers as two inequalities, as `_as_inequalities` says why; also in bodies."""
+    for node in nodes.calls_in(program.graph_module, symbols.ASSERTION):
+        asked, message = node.args
+        if not isinstance(asked, torch.fx.Node) or not isinstance(nodes.metadata(asked), torch.SymBool):
+            continue
+        if asked.target is operator.eq and not any(isinstance(nodes.metadata(each), _TRUTHS) for each in asked.args):
+            for compare in (operator.le, operator.ge):
+                nodes.insert_call(node, symbols.ASSERTION, (nodes.call_beside(node, compare, *asked.args), message))
+            node.graph.erase_node(node)
+            if not asked.users:
+                asked.graph.erase_node(asked)
+
+
 def word_as(program: torch.export.ExportedProgram, form: torch.export.ExportedProgram) -> None:
     """Give each assertion that torch words itself in a form of a program the program's message for the same formula."""
-    _word(form, {formula: message for _, formula, message in _asserted(program)}.get)
+    _word(form, {formula: message for _, formula, message in asserted(program)}.get)
 
 
 def _word(program: torch.export.ExportedProgram, sentence: Callable[[Formula], str | None]) -> None:
-    for node, formula, own in _asserted(program):
+    for node, formula, own in asserted(program):
         if own.startswith(symbols.PROMISED):
             node.args = (node.args[0], sentence(formula) or own)
 
 
-def _asserted(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula, str]]:
+def asserted(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula, str]]:
     """Yield the assertions in a program and its bodies with their formulas and messages."""
     translator = translator_of(program)
     for node in nodes.calls_in(program.graph_module, symbols.ASSERTION):

@@ -17,7 +17,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.constraints.records.domain import Origin
 from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.export.build.accepted.shipped import of_regions, shipped
-from shapeproof.export.build.assertions import assert_answers, assert_domain, word_checks
+from shapeproof.export.build.assertions import assert_answers, assert_domain, part_equalities, word_checks
 from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.closing_audit import unmatched
 from shapeproof.export.build.decompose import TakenApart
@@ -177,6 +177,7 @@ def _proved_where(undecided: Sequence[Finding], domain: Facts) -> list[Formula]:
 def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs, domain: Facts) -> list[Formula]:
     """Write the domain into the graph; return the formulas that the proof relies on and the program does not check."""
     word_checks(traced, trial)
+    part_equalities(traced)
     assert_domain(traced, inputs, domain.formulas)
     return unmatched(traced, inputs, domain.formulas, trial.learned.checks, trial.learned.promised)
 

@@ -17,8 +17,10 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.build.assertions import asserted
 from shapeproof.export.limits import RUNS
 from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.trace.known.known_sizes import proved_bounds
 from shapeproof.export.trace.traced import env_of, translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.solver.answers.witness import grant
@@ -45,9 +47,16 @@ def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -
 def make_loadable(program: torch.export.ExportedProgram) -> None:
     """Have a file keep the sizes that are 0 or 1: torch.export.load makes a constant of one whose hint is 0 or 1.
 
-    From here on no number has a hint that depends on such a size.
+    From here on no number has a hint that depends on such a size. Of a number that a check in a body leaves one value,
+    the file says the value: a load that learns it from the check no longer finds where the number is taken.
     """
     env, ranges = env_of(program), program.range_constraints
+    held = Facts([formula for _, formula, _ in asserted(program)])
+    terms = {} if env is None else {free: term for free, term in env.terms.items() if env.about_data(free)}
+    for free in ranges.keys() & terms.keys():
+        bounds = proved_bounds(terms[free], held)
+        if bounds.lower is not None and bounds.lower == bounds.upper:
+            ranges[free] = symbols.value_range(bounds)
     small = [] if env is None else [free for free in ranges if ranges[free].lower < ranges[free].upper == 1]
     for number in _numbers(program) if small else ():
         symbols.forget_hint(number, small)

@@ -93,8 +93,9 @@ class Branch:
     def _result(self, index: int, value: torch.Tensor, length: Any) -> torch.Tensor:
         if value.dim() != self.results[index].dim():
             raise ValueError(f"result {index + 1} has {value.dim()} dimensions")
-        own = value.clone(memory_format=torch.contiguous_format) if index in self._copied else value
-        return own if length is None else own.reshape((length,))
+        if index in self._copied or length is None:  # the branches of torch.cond return strides of one order
+            value = value.clone(memory_format=torch.contiguous_format)
+        return value if length is None else value.reshape((length,))
 
 
 def _sizes(program: torch.export.ExportedProgram, value: Any) -> list[Term | None]:

@@ -143,6 +143,19 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
     return square.diagonal(0, dim1, dim2)
 
 
+def narrow(x: torch.Tensor, dim: int, start: Any, length: Any) -> torch.Tensor:
+    """Return x.narrow from a start that may be negative; what torch makes of that reaches past the end, taken apart.
+
+    >>> narrow(torch.arange(4), 0, -3, 2)
+    tensor([1, 2])
+    """
+    first = start.item() if isinstance(start, torch.Tensor) else start
+    first = torch.sym_ite(first < 0, first + x.shape[dim], first)
+    torch._check(first >= 0, lambda: "the start lies before the first element")
+    torch._check(first + length <= x.shape[dim], lambda: "start and length exceed the size of the dimension")
+    return x.narrow(dim, first, length)
+
+
 def pixel_unshuffle(x: torch.Tensor, downscale_factor: int) -> torch.Tensor:
     """As torch.pixel_unshuffle, whose kernel gives a tensor without elements as it is; torch's fake says otherwise.
 
@@ -346,6 +359,12 @@ def _perhaps_negative(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return any(may_be_negative(each) or (isinstance(each, torch.Tensor) and each.dim() == 0) for each in counts)
 
 
+def _from_a_start(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a narrowing starts at a number from data, symbolic or a tensor, that may be negative."""
+    start = args[2] if len(args) > 2 else kwargs.get("start")
+    return _perhaps_negative((None, start), {})
+
+
 def _as_ranked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """The same, where there is a count for each dim."""
     return _perhaps_negative(args, kwargs) and len(leaves((args[1:], kwargs))) >= args[0].dim()
@@ -399,7 +418,7 @@ _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
 _METHODS = (
     *((tensor_split, _in_parts), (kron, _always), (tile, _perhaps_negative), (diagonal, _by_number)),
     *((rewritten.cov, _of_real_rows), (rewritten.corrcoef, _of_real_rows)),
-    *((rewritten.bincount, _always), (rewritten.istft, _of_a_length)),
+    *((rewritten.bincount, _always), (rewritten.istft, _of_a_length), (narrow, _from_a_start)),
 )
 """What replaces both a function of torch and a method, by their name."""
 _NAMED: Sequence[tuple[Any, _Written]] = [
@@ -438,6 +457,7 @@ REWRITTEN = frozenset(_WRITTEN)
 _ALSO = {
     **dict.fromkeys((torch.as_tensor, torch.asarray, torch.Tensor.new_tensor), torch.SymFloat),
     **dict.fromkeys((torch.Tensor.repeat, torch.tile, torch.Tensor.tile), torch.Tensor),
+    **dict.fromkeys((torch.narrow, torch.Tensor.narrow), torch.Tensor),
 }
 """What a function takes for a symbolic number besides a size; torch takes a tensor without dims for its number."""
 

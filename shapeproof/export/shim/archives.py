@@ -56,6 +56,8 @@ def save_archive(
     own: dict[int, torch.Tensor] = {}
     try:
         graphs = {name: _graph_alone(program).exported_program for name, program in programs.items()}
+        for name, program in programs.items():  # torch writes what it cannot read
+            deserialize(SerializedArtifact(graphs[name], program.state_dict, program.constants, b""))
         torch.save({name: _held(program, own) for name, program in programs.items()}, file)
     except Exception as error:  # noqa: BLE001 - torch and pickle raise what they like
         raise UsageError(f"the programs cannot be saved: {said_by(error)}") from None

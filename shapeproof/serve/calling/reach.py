@@ -64,11 +64,15 @@ _PARTS: dict[Any, tuple[str, ...]] = {
     REMEMBERING: ("__wrapped__",),
 }
 """What objects of Python's own consist of. The results that a cache keeps are eager's, too."""
+_HELD = {FunctionType, MethodType, functools.partial, *_ITERABLE}
+"""In what a library made of a user's function: may hold the user's."""
 _CODE = (FunctionType, staticmethod, classmethod, property, REMEMBERING)
-_INERT = (*KNOWN_BY_IDENTITY, logging.Logger, io.IOBase, type(threading.Lock()), type(threading.RLock()))
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_INERT = (*KNOWN_BY_IDENTITY, MemberDescriptorType, logging.Logger, io.IOBase, *_LOCKS)
 """Classes of objects that are known by their identity. A model computes with nothing that it reads of a log or lock."""
-_FORGOTTEN = {"__annotations__", "__annotations_cache__", "__annotate_func__", "__doc__", "__dict__", "__weakref__"}
-"""Names of a class that no computation reads; Python sets some when they are asked for."""
+_ANNOTATIONS = {"__annotations__", "__annotations_cache__", "__annotate_func__"}
+_FORGOTTEN = {*_ANNOTATIONS, "__doc__", "__dict__", "__weakref__", "__vectorcalloffset__"}
+"""Names of a class that no computation reads; Python sets some when they are asked for, or called."""
 _DEFAULTS = ("__defaults__", "__kwdefaults__")
 _DYNAMIC = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__", "globals"}
 """A function that uses one of these names may read attributes by any name."""
@@ -255,8 +259,9 @@ class Reach:
             self.fields.append((type, value))
         if isinstance(value, torch.nn.Module):
             self.modules.append(value)
-        slots = [(name, each) for cls in kind.__mro__ if cls.__flags__ & HEAP for name, each in vars(cls).items()]
-        found = [self._field(path, *slot, value) for slot in slots if isinstance(slot[1], MemberDescriptorType)]
+        slots = [slot for cls in kind.__mro__ if cls.__flags__ & HEAP for slot in vars(cls).items()]
+        slots = [(name, each) for name, each in slots if isinstance(each, MemberDescriptorType)]
+        found = [self._field(path, name, each, value) for name, each in slots if name not in _FORGOTTEN]
         if not any("__dict__" in vars(each) for each in kind.__mro__):
             return found
         names = own_names(value)
@@ -337,8 +342,11 @@ class Reach:
     def _function(self, path: str, value: FunctionType) -> Any:
         """Take what a function of the user's reads: defaults, closure, attributes, the globals that it names."""
         code, scope = value.__code__, value.__globals__
-        if not (code.co_filename.startswith("<") or is_users_file(code.co_filename)):
-            return id(value)
+        if not _is_users_code(code):
+            cells = _cells_of_users(value)
+            for index, cell in enumerate(cells):
+                self._push(f"{path}.__closure__[{index}]", cell, path)
+            return id(value), cells and self._named(path, vars(value), value)
         for name in (*_DEFAULTS, "__closure__"):
             self._push(f"{path}.{name}", getattr(value, name), path)
         self.fields += [(vars(FunctionType)[name].__get__, value) for name in ("__code__", *_DEFAULTS)]
@@ -451,6 +459,19 @@ def _is_users_module(name: str) -> bool:
     """True if a module of this name is the user's; one without a file is."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return name.partition(".")[0] not in FOREIGN and (file is None or is_users_file(file))
+
+
+def _is_users_code(code: CodeType) -> bool:
+    return code.co_filename.startswith("<") or is_users_file(code.co_filename)
+
+
+def _cells_of_users(value: FunctionType) -> list[CellType]:
+    """Return the cells with what may be the user's, of what a library made of his function (`@torch.no_grad()`)."""
+    cells = [(cell, _field_of(CellType.cell_contents, cell)) for cell in value.__closure__ or ()]
+    code = (each.__code__ for _, each in cells if isinstance(each, FunctionType))
+    if not _is_users_module(str(value.__module__)) and not any(map(_is_users_code, code)):
+        return []
+    return [cell for cell, each in cells if type(each) in _HELD or _is_users_module(type(each).__module__)]
 
 
 def _set_member(cls: type, name: str, value: Any) -> None:

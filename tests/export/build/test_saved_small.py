@@ -53,3 +53,41 @@ def test_a_loaded_region_takes_both_sizes(tmp_path):
     regions.save(tmp_path / "regions.pt2")
     run = load_regions(tmp_path / "regions.pt2").module()
     assert all(agree(Branches(), run, (torch.randn(rows, 2),)) for rows in range(9))
+
+
+def every_one(x):
+    torch._check((x > 0).all().item())
+    return x * 2
+
+
+def as_many(x):
+    number = x.sum().long().item()
+    torch._check(number == 3)
+    return x * number
+
+
+def as_many_as_rows(x):
+    torch._check(x.sum().long().item() == x.shape[0])
+    return x * 2
+
+
+class Checks(torch.nn.Module):
+    def __init__(self, check, *, in_a_branch):
+        super().__init__()
+        self.check, self.in_a_branch = check, in_a_branch
+
+    def forward(self, x):
+        return torch.cond(x.shape[0] != 2, self.check, lambda x: x * 5, (x,)) if self.in_a_branch else self.check(x)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("check", "in_a_branch"), [(every_one, True), (as_many, True), (as_many, False), (as_many_as_rows, False)]
+)
+def test_a_loaded_program_makes_a_check_that_leaves_a_number_one_value(check, in_a_branch):
+    """The fault: torch solved the check as it loaded the program, and found no more where the number is taken."""
+    model = Checks(check, in_a_branch=in_a_branch)
+    program = export(model, (torch.ones(3),), dynamic_shapes={"x": {0: Dim("n", min=1, max=5)}})
+    for run in (loaded(program), loaded(program.run_decompositions())):
+        for rows in range(1, 6):
+            assert all(agree(model, run.module(), (torch.full((rows,), float(value)),)) for value in (-1, 0, 1, 3))

@@ -177,6 +177,18 @@ def test_what_cannot_be_written_is_one_sentence_and_leaves_the_file(tmp_path):
     assert path.read_text() == "before"
 
 
+def test_what_torch_could_not_read_again_is_not_written(tmp_path):
+    """The fault: the file was written, and `load_regions` said that it holds no regions."""
+
+    class Named(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] > 2 else x + 1, "name"
+
+    with pytest.raises(UsageError, match=r"^the programs cannot be saved: Unable to deserialize output node"):
+        split(Named()).save(tmp_path / "named.pt2")
+    assert not (tmp_path / "named.pt2").exists()
+
+
 def test_a_model_that_writes_into_its_attribute_starts_from_the_models_value():
     """The fault: torch had written into the program's copy while it traced, so the first count was 2."""
 

@@ -230,6 +230,18 @@ def test_what_cannot_be_merged_is_refused_in_one_sentence(name):
 
 
 @pytest.mark.thorough
+def test_results_whose_sizes_come_from_data_are_merged_whatever_their_strides():
+    """The fault: nonzero gives rows whose strides are in another order, which torch.cond refuses of its branches."""
+
+    def forward(x):
+        return x.nonzero() if x.shape[0] % 3 == 0 else torch.unique(x).long()[:, None]
+
+    mod = model(forward)
+    run = split(mod, (torch.arange(6.0),)).merged().module()
+    assert all(agree(mod, run, (torch.arange(float(n)),)) for n in range(8))
+
+
+@pytest.mark.thorough
 def test_regions_from_a_file_are_not_merged(three, tmp_path):
     three[1].save(tmp_path / "three.pt2")
     with pytest.raises(UsageError, match="loaded from a file cannot be merged"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.export import Dim
 
-from shapeproof.export import check
+from shapeproof.export import check, export
+from shapeproof.export.ops.decompositions import narrow
 from shapeproof.export.ops.rewritten import combinations, corrcoef, cov, istft, unfold, vander
 from tests.agreement import agree
 
@@ -50,6 +52,27 @@ def test_covariances_are_eagers(sizes, dtype, correction):
 def test_combinations_are_eagers(count, together, again, dtype):
     x = drawn(count, dtype=dtype)
     assert alike(lambda: combinations(x, together, again), lambda: torch.combinations(x, together, again))
+
+
+@given(st.integers(1, 5), st.integers(-6, 6), st.integers(-1, 6), st.booleans())
+def test_a_part_of_a_dimension_is_eagers(size, start, length, of_data):
+    x, first = drawn(2, size), torch.tensor(start) if of_data else start
+    assert alike(lambda: narrow(x, 1, first, length), lambda: torch.narrow(x, 1, first, length))
+
+
+class Part(torch.nn.Module):
+    def forward(self, x, places):
+        start, length = places.tolist()
+        return x.narrow(0, start, length)
+
+
+def test_a_part_from_a_negative_start_raises_where_eager_raises_once_taken_apart():
+    """The fault: the slice that torch makes of it gave what is there of a part that reaches past the end."""
+    model, x = Part(), torch.arange(3.0)
+    apart = export(model, (x, torch.tensor([0, 2]))).run_decompositions().module()
+    for places in itertools.product(range(-4, 5), range(-1, 5)):
+        at = torch.tensor(places)
+        assert alike(functools.partial(apart, x, at), functools.partial(model, x, at)), places
 
 
 @given(st.integers(0, 9), st.none() | st.integers(-1, 9), st.booleans(), KINDS)

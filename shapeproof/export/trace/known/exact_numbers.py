@@ -232,3 +232,13 @@ def assert_rests(program: torch.export.ExportedProgram, held: Mapping[str, int])
         equal = insert_call(first, torch.ops.aten.eq.Scalar, (node, held[name]))
         insert_call(first, DATA_ASSERTION, (equal, f"the program was made for {held[name]} in the buffer `{name}`"))
     return True
+
+
+def rests_of(program: torch.export.ExportedProgram) -> dict[str, int]:
+    """Return the elements of buffers that a program asserts: it computes what eager does while they are these."""
+    names, found = program.graph_signature.inputs_to_buffers, {}
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.aten.eq.Scalar):
+        buffer, number = node.args
+        if buffer.name in names and any(user.target is DATA_ASSERTION for user in node.users):
+            found[names[buffer.name]] = number
+    return found
