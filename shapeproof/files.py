@@ -19,8 +19,6 @@ from typing import IO
 
 from shapeproof.constraints.errors import UsageError
 
-_NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
-"""Errors of a system without unnamed files; ENOENT is also an absent folder."""
 _STREAMS = ("/dev/", "/proc/")
 """Folders whose files stand for something else and cannot be replaced."""
 
@@ -101,13 +99,17 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             stream.write(buffer.getvalue())
         return
     target = Path(os.path.realpath(path))
-    with contextlib.closing(_Unnamed(target)) as new:
-        yield new.file
-        new.file.flush()
-        if mode is not None:
-            os.fchmod(new.file.fileno(), stat.S_IMODE(mode))
-        os.fsync(new.file.fileno())
-        new.take_place()
+    new = target.parent / f".{uuid.uuid4().hex}.partial"
+    try:
+        with new.open("x+b") as file:
+            yield file
+            file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            os.fsync(file.fileno())
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _mode(path: Path) -> int | None:
@@ -115,45 +117,3 @@ def _mode(path: Path) -> int | None:
         return path.stat().st_mode
     except FileNotFoundError:
         return None
-
-
-class _Unnamed:
-    """A file without a name, which disappears with the process and so leaves no half-written file in the folder.
-
-    If the file system has no unnamed files, the file gets a temporary name.
-    """
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._name: Path | None = None
-        try:
-            descriptor = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o666)
-        except (AttributeError, OSError) as error:
-            if getattr(error, "errno", errno.EOPNOTSUPP) not in _NO_UNNAMED:
-                raise
-            self._name = self._free_name()
-            descriptor = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
-        self.file: IO[bytes] = os.fdopen(descriptor, "w+b")
-
-    def take_place(self) -> None:
-        """Give the file its name. With unnamed files, only a whole file is ever visible under any name."""
-        if self._name is None:
-            self._name = self._free_name()
-            self._link(self._name)
-        self._name.replace(self._target)
-
-    def close(self) -> None:
-        """Close the file, and delete it unless it has taken its place."""
-        self.file.close()
-        if self._name is not None:
-            self._name.unlink(missing_ok=True)
-
-    def _link(self, name: Path) -> None:
-        source = os.open("/proc/self/fd", os.O_RDONLY)
-        try:  # Python calls linkat, which follows the link, only with a folder descriptor
-            os.link(str(self.file.fileno()), name, src_dir_fd=source, follow_symlinks=True)
-        finally:
-            os.close(source)
-
-    def _free_name(self) -> Path:
-        return self._target.parent / f".{uuid.uuid4().hex}.partial"

@@ -35,23 +35,24 @@ from shapeproof.constraints.work import charge
 from shapeproof.solver.functions.axioms import axioms
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.learned.bounding import EVERYTHING, KnownBounds, Remainder, shape_of
-from shapeproof.solver.learned.layers import Index, Layered
+from shapeproof.solver.learned.index import Index
 
 _ZERO = Interval(0, 0)
+_MEMOS = {"reductions", "_nonnegative"}
 
 
 class Knowledge:
     """A mutable state; `copy` is cheap. Answers are memoised until the state changes."""
 
     def __init__(self) -> None:
-        self.solved: Layered[str, Term] = Layered()
-        self.definitions: Layered[str, Term] = Layered()
-        self.ranges: Layered[str, Interval] = Layered()
-        self.rules: Layered[Monomial, Term] = Layered()
-        self.active: Layered[Formula, None] = Layered()
-        self.linear: Layered[Term, Interval] = Layered()
+        self.solved: dict[str, Term] = {}
+        self.definitions: dict[str, Term] = {}
+        self.ranges: dict[str, Interval] = {}
+        self.rules: dict[Monomial, Term] = {}
+        self.active: dict[Formula, None] = {}
+        self.linear: dict[Term, Interval] = {}
         """Shape (a term without its constant) -> the interval that the active comparisons give it."""
-        self.remainders: Layered[str, tuple[Remainder, ...]] = Layered()
+        self.remainders: dict[str, tuple[Remainder, ...]] = {}
         """Symbol -> its divisions with a fact about the remainder, the largest modulus first."""
         self.inequalities: Index[tuple[Monomial, bool], Term] = Index()
         """(Monomial, True if its coefficient is positive) -> the terms t with this part and an active fact `t >= 0`."""
@@ -72,7 +73,7 @@ class Knowledge:
         """Symbol -> the left sides of the rules that mention it on either side."""
         self.contradiction = False
         self.sources = BEGINNING
-        self.cases: Layered[Hashable, tuple[Knowledge, History]] = Layered()
+        self.cases: dict[Hashable, tuple[Knowledge, History]] = {}
         """Memo of cases.py: how this or an earlier state was split -> the split knowledge, and that state's facts."""
         self.changed()
 
@@ -80,7 +81,7 @@ class Knowledge:
         """Return an independent state with the same content."""
         twin = Knowledge.__new__(Knowledge)
         for name, table in vars(self).items():
-            if isinstance(table, Layered | Index):
+            if isinstance(table, dict | Index) and name not in _MEMOS:
                 setattr(twin, name, table.copy())
         twin.coined = []
         twin.contradiction = self.contradiction

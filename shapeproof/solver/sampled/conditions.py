@@ -7,7 +7,7 @@ values. So a thousand facts about one size cost one evaluation.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from shapeproof.constraints.formulas import Compare, Formula
@@ -16,7 +16,7 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.terms import Term
 from shapeproof.solver.learned.bounding import EVERYTHING, as_interval, shape_of
-from shapeproof.solver.learned.layers import Index, Layered
+from shapeproof.solver.learned.index import Index
 from shapeproof.solver.sampled.points import Point
 
 
@@ -25,12 +25,7 @@ class _Allowed:
     """The values that a term may have."""
 
     inside: Interval = EVERYTHING
-    excluded: Layered[int, None] = field(default_factory=Layered)
-
-    def without(self, value: int) -> _Allowed:
-        excluded = self.excluded.copy()
-        excluded[value] = None
-        return replace(self, excluded=excluded)
+    excluded: frozenset[int] = frozenset()
 
 
 class Conditions:
@@ -45,9 +40,9 @@ class Conditions:
     """
 
     def __init__(self) -> None:
-        self._terms: Layered[Term, _Allowed] = Layered()
+        self._terms: dict[Term, _Allowed] = {}
         self._mentioning: Index[str, Node] = Index()
-        self._constant: Layered[Formula, None] = Layered()
+        self._constant: dict[Formula, None] = {}
 
     def copy(self) -> Conditions:
         """Return a copy with the same conditions."""
@@ -90,4 +85,4 @@ def _narrowed(allowed: _Allowed, op: str, term: Term) -> _Allowed:
     if op != "!=":
         return replace(allowed, inside=allowed.inside & as_interval(op, term)[1])
     value = as_interval("==", term)[1].single
-    return allowed if value is None else allowed.without(value)
+    return allowed if value is None else replace(allowed, excluded=allowed.excluded | {value})
