@@ -52,11 +52,11 @@ class Attempts:
         """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
         self.spare: Traced | None = None
         """The trace at the example, if another one became the main program; it may serve as that of a cell."""
-        self._how: dict[str, Any] = {} if rolling else {"loops": ()}
+        self._how: dict[str, Any] = {} if rolling else {"loops": (), "branches": ()}
         """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
         one that may show a rounding, with torch's functions whole; after one in which a function of torch refuses
         `n > 1` for a bool, with each comparison decided at once; `rolling`: after one with a loop over a size, with
-        one step recorded for all."""
+        one step recorded for all, and after one with a branch whose sides compute numbers, with both computed."""
         self._trace = trace
         self._progress = progress
         self._declared = inputs.facts().aside()
@@ -74,6 +74,8 @@ class Attempts:
         ):
             self._how["at_once"] = True
             traced = self.once(known, point, oblivious)
+        if traced.trial.branches and "branches" not in self._how:
+            traced = self._with_branches(traced, known, point, oblivious)
         if traced.trial.loops and "loops" not in self._how:
             traced = self._with_loops(traced, known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
@@ -89,6 +91,11 @@ class Attempts:
             self._how["whole"] = True
             traced = self.once(known, point, oblivious)
         return traced
+
+    @property
+    def writes_over(self) -> bool:
+        """True if functions of the model were written over: of loops one step is recorded, of branches both sides."""
+        return bool(self.rolled or self._how.get("branches"))
 
     @property
     def rolled(self) -> frozenset[Any]:
@@ -107,6 +114,17 @@ class Attempts:
         if again.program is not None and not again.trial.loops:
             return again
         self._how["loops"] = frozenset()
+        return traced
+
+    def _with_branches(self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula]) -> Traced:
+        """Trace again, with both sides of branches computed; if that leaves as many open, return the first trace."""
+        self._how["branches"] = frozenset(traced.trial.branches)
+        again = self.once(known, point, oblivious)
+        if again.error is not None and is_mistake(again.error):
+            raise again.error
+        if again.program is not None and len(again.trial.size_steps) < len(traced.trial.size_steps):
+            return again
+        self._how["branches"] = frozenset()
         return traced
 
     def in_part(self, cell: Facts, point: Point | None) -> Traced:

@@ -77,6 +77,11 @@ class Explorer:
         """The functions of which a loop is recorded by one step: file, line and name."""
         return self._attempts.rolled
 
+    @property
+    def writes_over(self) -> bool:
+        """True if functions of the model were written over: of loops one step is recorded, of branches both sides."""
+        return self._attempts.writes_over
+
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
 

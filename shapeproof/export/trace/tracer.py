@@ -59,7 +59,7 @@ from shapeproof.export.shim.process.each_call import (
     while_the_model_runs,
 )
 from shapeproof.export.shim.process.idle_work import code_deferred, code_generated, quiet
-from shapeproof.export.shim.process.modes import generators_restored
+from shapeproof.export.shim.process.modes import generators_restored, unwatched
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import fresh, is_wrapped, storages, view_of
@@ -146,6 +146,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     at_once: bool = False,
     holding: bool = True,
     loops: Container[Any] = (),
+    branches: Container[Any] = (),
     **signatures: Any,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
@@ -153,7 +154,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
     `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison where it is made.
-    `holding`: take numbers from buffers. `loops`: functions whose loops are recorded by one step. The rest: as torch's.
+    `holding`: take numbers from buffers. `loops`, `branches`: functions that are written over. The rest: as torch's.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
@@ -163,7 +164,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _hook(model, env, holding=holding)
     watched = Watched(model)
     watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
-    traced = _traced(env, model, at_once=at_once, loops=loops)
+    traced = _traced(env, model, at_once=at_once, loops=loops, branches=branches)
     with _nothing_swallowed(mod, inputs, trial), traced, torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
             program = _export(model, args, kwargs, dynamic_shapes=_hints(mod, inputs), **signatures)
@@ -236,7 +237,7 @@ def _hold_numbers(model: torch.nn.Module, env: ProofShapeEnv) -> None:
 
 def _note_backward(trial: Trial, result: Any) -> None:
     """Note what of the model's gradients the graph has not."""
-    with torch._C.DisableTorchFunction():  # it is not the model that reads
+    with unwatched():
         if not torch.is_grad_enabled():
             trial.layouts.reads.add(DISABLED)
         elif has_own_backward(pytree.tree_leaves(result)):
@@ -281,7 +282,9 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 
 
 @contextlib.contextmanager
-def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool, loops: Container[Any]) -> Iterator[None]:
+def _traced(
+    env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool, loops: Container[Any], branches: Container[Any]
+) -> Iterator[None]:
     """Set up the process for a trace, and restore it afterwards."""
     refusals, asks = Refusals(), (hash_looked_up, number_in_text, number_used, attribute, unlike)
     with (
@@ -294,7 +297,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool, loops:
         spec_is_read(model),
         attention_as_in_eager(),
         contiguous_by_its_operator(),
-        kept_symbolic(model, loops) as names,
+        kept_symbolic(model, loops, branches) as names,
         writes_unnoted(model),
         answered(env, Answers(*(refusals.keeping(ask) for ask in asks))),
         compared_at_once() if at_once else contextlib.nullcontext(),

@@ -25,6 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 
 from shapeproof.export.source.instructions import codes_within
+from shapeproof.export.trace.python import branches
+from shapeproof.export.trace.python.branches import defined, load, tuple_of
 
 CAN_ROLL, ROLL, JOIN, FILL = "can roll a loop", "roll a loop", "join the rows of a loop", "fill the rows of a tensor"
 CALL, READ, TAKE_OF, EACH_OF = "call in a step", "read in a step", "take of in a step", "each of in a step"
@@ -39,12 +41,34 @@ _CHANGING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda, ast
 
 def rolled(function: FunctionType) -> CodeType | None:
     """Return a function's code with its loops written over; None if there is none that can be."""
-    made = _rolled(function.__code__)
+    return written_over(function, loop=True, branch=False)
+
+
+def written_over(function: FunctionType, *, loop: bool, branch: bool) -> CodeType | None:
+    """Return a function's code with its loops or branches written over; None if there is none that can be."""
+    made = _written(function.__code__, loop=loop, branch=branch)
     return made if made is not None and made.co_freevars == function.__code__.co_freevars else None
 
 
 @functools.lru_cache(maxsize=2**10)
-def _rolled(code: CodeType) -> CodeType | None:
+def numbers_at(code: CodeType, line: int) -> frozenset[str] | None:
+    """Return the names with which the branches compute that test at a line, and can be written over; None without."""
+    found = _source(code)
+    made = [] if found is None else [each for tested, each in branches.tests(found) if line in tested]
+    return frozenset[str]().union(*made) if made else None
+
+
+@functools.lru_cache(maxsize=2**10)
+def _written(code: CodeType, *, loop: bool, branch: bool) -> CodeType | None:
+    found = _source(code) if _is_written_so(code) else None
+    ways = [_Writer(found).write] if found and loop else []
+    ways += [functools.partial(branches.write, found)] if found and branch else []
+    written = [write() for write in ways]
+    return _compiled(found, code) if found is not None and any(written) else None
+
+
+def _source(code: CodeType) -> ast.FunctionDef | None:
+    """Return the definition of a function as it is written; None if it tells less than all that the code does."""
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse("if True:\n" + "".join(lines) if lines[0][0].isspace() else "".join(lines))
@@ -52,15 +76,19 @@ def _rolled(code: CodeType) -> CodeType | None:
         return None
     ast.increment_lineno(tree, first - (2 if lines[0][0].isspace() else 1))
     found = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
-    if found is None or found.name != code.co_name or not _is_written_so(code) or not _Writer(found).write():
+    if found is None or found.name != code.co_name:
         return None
-    return _compiled(found, code)
+    names = {each.id for each in ast.walk(found) if isinstance(each, ast.Name)}
+    named = names | {each.attr for each in ast.walk(found) if isinstance(each, ast.Attribute)}
+    is_private = any(name.startswith("__") and not name.endswith("__") for name in named)  # in a class
+    is_shared = any(isinstance(each, ast.Global | ast.Nonlocal) for each in ast.walk(found))
+    return None if is_private or is_shared or names & _SCOPES else found
 
 
 def _compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
     """Compile a function that reads the same names of outer functions as this code."""
     function.decorator_list, function.returns = [], None
-    outer = ast.copy_location(_defined("outer", code.co_freevars, [function]), function)
+    outer = ast.copy_location(defined("outer", code.co_freevars, [function]), function)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     return _within(compile(module, code.co_filename, "exec"), "outer", code.co_name)
 
@@ -94,14 +122,6 @@ def _within(code: CodeType, *names: str) -> CodeType:
     return code
 
 
-def _defined(name: str, taking: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    """Return the definition of a function; the parser fills in what each Python adds to one."""
-    made: ast.FunctionDef = ast.parse("def function(): pass").body[0]  # type: ignore[assignment]
-    made.name, made.body = name, body
-    made.args.args = [ast.arg(each) for each in taking]
-    return made
-
-
 class _Writer:
     """Writes the loops of one function over."""
 
@@ -116,10 +136,6 @@ class _Writer:
 
     def write(self) -> bool:
         """Write the function over in place; return true if any loop was."""
-        if any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(self._function)):
-            return False
-        if any(node.id in _SCOPES for node in self._loads):
-            return False
         self._block(self._function, ())
         _Joins(self._joined).visit(self._function)
         return self._written
@@ -344,21 +360,21 @@ def _uses(statements: Sequence[ast.AST], name: str) -> Iterator[str]:
 def _as_call(loop: ast.For, step: str, carried: Sequence[str], sinks: Mapping[str, int | None]) -> list[ast.stmt]:
     """Return the definition of the step, and the call that runs it."""
     body = [_as_row(each, step, sinks) for each in copy.deepcopy(loop.body)]
-    rows: list[ast.expr] = [_load(_ROW + name) for name in sinks]
-    given = ast.Return(ast.Tuple([_tuple(carried, ast.Load()), ast.Tuple(rows, ast.Load())], ast.Load()))
+    rows: list[ast.expr] = [load(_ROW + name) for name in sinks]
+    given = ast.Return(ast.Tuple([tuple_of(carried, ast.Load()), ast.Tuple(rows, ast.Load())], ast.Load()))
     body = [_Guarded().visit(each) for each in body]
-    define = ast.copy_location(_defined(_STEP, [step, *carried], [*body, given]), loop)
+    define = ast.copy_location(defined(_STEP, [step, *carried], [*body, given]), loop)
     taking: list[ast.expr] = [
-        _load(name) if dim is None else ast.Call(_load(FILL), [_load(name), ast.Constant(dim)], [])
+        load(name) if dim is None else ast.Call(load(FILL), [load(name), ast.Constant(dim)], [])
         for name, dim in sinks.items()
     ]
     called = ast.Call(
-        _load(ROLL), [_load(_STEPS), _load(_STEP), _tuple(carried, ast.Load()), ast.Tuple(taking, ast.Load())], []
+        load(ROLL), [load(_STEPS), load(_STEP), tuple_of(carried, ast.Load()), ast.Tuple(taking, ast.Load())], []
     )
     left = [name if dim is None else _UNREAD for name, dim in sinks.items()]
-    targets = ast.Tuple([_tuple(carried, ast.Store()), _tuple(left, ast.Store())], ast.Store())
-    over, loop.iter = loop.iter, _load(_STEPS)
-    rolling = ast.If(ast.Call(_load(CAN_ROLL), [_load(_STEPS)], []), [define, ast.Assign([targets], called)], [loop])
+    targets = ast.Tuple([tuple_of(carried, ast.Store()), tuple_of(left, ast.Store())], ast.Store())
+    over, loop.iter = loop.iter, load(_STEPS)
+    rolling = ast.If(ast.Call(load(CAN_ROLL), [load(_STEPS)], []), [define, ast.Assign([targets], called)], [loop])
     made: list[ast.stmt] = [ast.Assign([ast.Name(_STEPS, ast.Store())], over), rolling]
     return [ast.fix_missing_locations(ast.copy_location(each, loop)) for each in made]
 
@@ -372,31 +388,23 @@ def _as_row(statement: ast.stmt, step: str, sinks: Mapping[str, int | None]) -> 
     return ast.copy_location(ast.Assign([ast.Name(_ROW + name, ast.Store())], value), statement)
 
 
-def _load(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _tuple(names: Sequence[str], how: ast.expr_context) -> ast.Tuple:
-    return ast.Tuple([ast.Name(name, how) for name in names], how)
-
-
 class _Guarded(ast.NodeTransformer):
     """Has a step call, read, index and iterate through functions that refuse what might leave something behind."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """`f(x)` -> `call(f, x)`."""
         self.generic_visit(node)
-        return ast.copy_location(ast.Call(_load(CALL), [node.func, *node.args], node.keywords), node)
+        return ast.copy_location(ast.Call(load(CALL), [node.func, *node.args], node.keywords), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """`x.name` -> `read(x, "name")`."""
         self.generic_visit(node)
-        return ast.copy_location(ast.Call(_load(READ), [node.value, ast.Constant(node.attr)], []), node)
+        return ast.copy_location(ast.Call(load(READ), [node.value, ast.Constant(node.attr)], []), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """`x[i]` -> `take_of(x)[i]`."""
         self.generic_visit(node)
-        node.value = ast.copy_location(ast.Call(_load(TAKE_OF), [node.value], []), node.value)
+        node.value = ast.copy_location(ast.Call(load(TAKE_OF), [node.value], []), node.value)
         return node
 
     def visit_Starred(self, node: ast.Starred) -> ast.AST:
@@ -426,7 +434,7 @@ class _Guarded(ast.NodeTransformer):
 
 
 def _each_of(value: ast.expr) -> ast.expr:
-    return ast.copy_location(ast.Call(_load(EACH_OF), [value], []), value)
+    return ast.copy_location(ast.Call(load(EACH_OF), [value], []), value)
 
 
 class _Joins(ast.NodeTransformer):
@@ -439,5 +447,5 @@ class _Joins(ast.NodeTransformer):
         """Write a call over that joins such a list."""
         self.generic_visit(node)
         if _joins(node) in self._lists:
-            node.func, node.args = ast.copy_location(_load(JOIN), node), [node.func, *node.args]
+            node.func, node.args = ast.copy_location(load(JOIN), node), [node.func, *node.args]
         return node
