@@ -52,7 +52,7 @@ class Attempts:
         """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
         self.spare: Traced | None = None
         """The trace at the example, if another one became the main program; it may serve as that of a cell."""
-        self._how: dict[str, Any] = {} if rolling else {"loops": (), "branches": ()}
+        self._how: dict[str, Any] = {} if rolling else {"loops": (), "branches": (), "parts": ()}
         """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
         one that may show a rounding, with torch's functions whole; after one in which a function of torch refuses
         `n > 1` for a bool, with each comparison decided at once; `rolling`: after one with a loop over a size, with
@@ -75,7 +75,9 @@ class Attempts:
             self._how["at_once"] = True
             traced = self.once(known, point, oblivious)
         if traced.trial.branches and "branches" not in self._how:
-            traced = self._with_branches(traced, known, point, oblivious)
+            traced = self._asking_less(traced, known, point, oblivious, branches=frozenset(traced.trial.branches))
+        if traced.trial.parted and "parts" not in self._how:
+            traced = self._asking_less(traced, known, point, oblivious, parts=True)
         if traced.trial.loops and "loops" not in self._how:
             traced = self._with_loops(traced, known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
@@ -94,8 +96,8 @@ class Attempts:
 
     @property
     def writes_over(self) -> bool:
-        """True if functions of the model were written over: of loops one step is recorded, of branches both sides."""
-        return bool(self.rolled or self._how.get("branches"))
+        """True if the model ran in another way: one step of a loop, both sides of a branch, rows as one value."""
+        return any(self._how.get(each) for each in ("loops", "branches", "parts"))
 
     @property
     def rolled(self) -> frozenset[Any]:
@@ -116,15 +118,20 @@ class Attempts:
         self._how["loops"] = frozenset()
         return traced
 
-    def _with_branches(self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula]) -> Traced:
-        """Trace again, with both sides of branches computed; if that leaves as many open, return the first trace."""
-        self._how["branches"] = frozenset(traced.trial.branches)
+    def _asking_less(
+        self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula], **how: Any
+    ) -> Traced:
+        """Trace again, in another way; if that leaves as many questions open, return the first trace.
+
+        A mistake of this package is raised, not hidden behind the first trace.
+        """
+        self._how |= how
         again = self.once(known, point, oblivious)
         if again.error is not None and is_mistake(again.error):
             raise again.error
         if again.program is not None and len(again.trial.size_steps) < len(traced.trial.size_steps):
             return again
-        self._how["branches"] = frozenset()
+        self._how |= dict.fromkeys(how, ())
         return traced
 
     def in_part(self, cell: Facts, point: Point | None) -> Traced:

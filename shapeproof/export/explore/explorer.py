@@ -79,7 +79,7 @@ class Explorer:
 
     @property
     def writes_over(self) -> bool:
-        """True if functions of the model were written over: of loops one step is recorded, of branches both sides."""
+        """True if the model ran in another way: one step of a loop, both sides of a branch, rows as one value."""
         return self._attempts.writes_over
 
     def run(self, domain: Facts) -> Exploration:

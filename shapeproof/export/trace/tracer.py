@@ -12,7 +12,7 @@ import contextlib
 import functools
 import itertools
 import weakref
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,7 @@ from shapeproof.export.trace.checks.failures import failures_kept, hold_failures
 from shapeproof.export.trace.known.exact_numbers import assert_rests, held_in
 from shapeproof.export.trace.known.known_sizes import note_branches
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
-from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers
+from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers, rows_of
 from shapeproof.export.trace.rebinding import Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
@@ -147,6 +147,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     holding: bool = True,
     loops: Container[Any] = (),
     branches: Container[Any] = (),
+    parts: bool = False,
     **signatures: Any,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
@@ -156,14 +157,13 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison where it is made.
     `holding`: take numbers from buffers. `loops`, `branches`: functions that are written over. The rest: as torch's.
     """
-    trial.in_place = trial.in_place and in_place
+    trial.in_place, trial.parts = trial.in_place and in_place, _parting() if parts else None
     args, kwargs = inputs.at(trial.point, filled=on_data)
     copied: dict[int, torch.Tensor] = {}
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
     _hook(model, env, holding=holding)
-    watched = Watched(model)
-    watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
+    watched, watch = Watched(model), _Watch(env, aliasing=not trial.in_place, whole=whole)
     traced = _traced(env, model, at_once=at_once, loops=loops, branches=branches)
     with _nothing_swallowed(mod, inputs, trial), traced, torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
@@ -180,6 +180,12 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _complete(program)
     _note_for_another(program, env)
     return program
+
+
+def _parting() -> Callable[[torch.Tensor], Any]:
+    from shapeproof.export.trace.python.rolled import parted
+
+    return parted
 
 
 def _note_for_another(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
@@ -358,6 +364,7 @@ class _Watch(TorchFunctionMode):
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
+    _parting = frozenset({torch.Tensor.unbind, torch.unbind})
 
     def __init__(self, env: ProofShapeEnv, *, aliasing: bool, whole: bool) -> None:
         super().__init__()
@@ -384,6 +391,8 @@ class _Watch(TorchFunctionMode):
             row = self._env.row and self._env.row(*args[:2])
             if row is not None:
                 return row
+        if func in self._parting and (args[1:] or (kwargs.get("dim", 0),)) == (0,):
+            return rows_of(args[0]) or func(*args, **kwargs)
         if func is CONTIGUOUS:
             func = torch.ops.aten.contiguous.default
         elif takes_symbols(func, args, kwargs):

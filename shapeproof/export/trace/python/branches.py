@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any
 
 MERGED, PICKED, CHOSEN = "merge a branch", "merge an expression", "choose in a side"
 ANY_OF, ALL_OF, NOT = "any of a test", "all of a test", "not of a test"
@@ -60,11 +61,15 @@ def write(function: ast.FunctionDef) -> bool:
 
 def tests(function: ast.FunctionDef) -> Iterator[tuple[range, frozenset[str]]]:
     """Yield the lines of the test of each branch that is written over, with the names that are to be numbers."""
+    kinds = (ast.If, ast.IfExp, ast.While, ast.Assert)
+    asked = {id(each) for node in ast.walk(function) if isinstance(node, kinds) for each in ast.walk(node.test)}
     for node in ast.walk(function):
-        if (isinstance(node, ast.If) and _is_merged(node)) or (isinstance(node, ast.IfExp) and _is_computed(node)):
+        by_itself = _is_bool(node) and id(node) not in asked
+        if by_itself or _is_merged(node) or (isinstance(node, ast.IfExp) and _is_computed(node)):
             computed = (each for each in ast.walk(node) if isinstance(each, ast.BinOp | ast.UnaryOp | ast.AugAssign))
             operands = (part for each in computed for part in ast.iter_child_nodes(each) if isinstance(part, ast.Name))
-            yield range(node.test.lineno, (node.test.end_lineno or 0) + 1), frozenset(each.id for each in operands)
+            test: Any = getattr(node, "test", node)
+            yield range(test.lineno, test.end_lineno + 1), frozenset(each.id for each in operands)
 
 
 def load(name: str) -> ast.Name:
@@ -96,7 +101,7 @@ def _called(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(load(name), list(args), [])
 
 
-def _is_merged(branch: ast.stmt) -> bool:
+def _is_merged(branch: ast.AST) -> bool:
     """True for a branch whose test and sides only compute and assign local names."""
     return isinstance(branch, ast.If) and _is_test(branch.test) and all(map(_assigns, (*branch.body, *branch.orelse)))
 
@@ -148,6 +153,20 @@ def _is_test(value: ast.expr) -> bool:
     return _is_computed(value)
 
 
+def _is_bool(value: ast.AST) -> bool:
+    """True for `a < b or c < d`, whose value is True or False."""
+    return isinstance(value, ast.BoolOp) and all(map(_gives_bool, value.values))
+
+
+def _gives_bool(value: ast.expr) -> bool:
+    match value:
+        case ast.BoolOp(_, values):
+            return all(map(_gives_bool, values))
+        case ast.UnaryOp(ast.Not()) | ast.Compare():
+            return _is_test(value)
+    return False
+
+
 class _Writer:
     """Writes the branches of one function over."""
 
@@ -172,7 +191,7 @@ class _Writer:
 
     def _expressions(self, statement: ast.AST) -> None:
         for name, value in ast.iter_fields(statement):
-            if isinstance(value, ast.expr) and not (name == "test" and isinstance(statement, ast.If | ast.While)):
+            if isinstance(value, ast.expr) and name != "test":
                 writer = _Expressions()
                 setattr(statement, name, writer.visit(value))
                 self.written |= writer.written
@@ -243,6 +262,15 @@ class _Expressions(ast.NodeTransformer):
         self.written = True
         test, *sides = (copy.deepcopy(each) for each in (node.test, node.body, node.orelse))
         parts = [_later(_Side().test(test)), *(_later(_Side().visit(each)) for each in sides), _later(node)]
+        return ast.fix_missing_locations(ast.copy_location(_called(PICKED, *parts), node))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """`a < b or c < d`, as one condition."""
+        if not _is_bool(node):
+            return self.generic_visit(node)
+        self.written = True
+        values = (_later(ast.Constant(value)) for value in (True, False))
+        parts = [_later(_Side().test(copy.deepcopy(node))), *values, _later(node)]
         return ast.fix_missing_locations(ast.copy_location(_called(PICKED, *parts), node))
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:

@@ -80,6 +80,18 @@ class ToWindowsAndBack(Model):
         return x + 1
 
 
+class ByAConditionWithAName(Model):
+    def forward(self, x):
+        n, m = x.shape
+        uneven = n % 2 == 1 or m % 2 == 1
+        if uneven:
+            x = pad(x, (0, m % 2, 0, n % 2))
+        y = x.unfold(0, 2, 2).unfold(1, 2, 2).flatten(2).sum(-1)
+        if uneven:
+            y = y[: n // 2, : m // 2]
+        return y
+
+
 class ByAFlag(Model):
     def forward(self, x):
         n, odd = x.shape[0], False
@@ -153,18 +165,8 @@ class WrittenIntoAView(Model):
 
 
 ONE = [
-    *(
-        AsTensorflow,
-        ByAnExpression,
-        ToAMultiple,
-        ToWindowsAndBack,
-        ByAFlag,
-        InPlace,
-        OfTwoConstants,
-        TheGreater,
-        Rounded,
-    ),
-    *(Inside, TwoSwapped, WrittenIntoAView),
+    *(AsTensorflow, ByAnExpression, ToAMultiple, ToWindowsAndBack, ByAConditionWithAName, ByAFlag, InPlace),
+    *(OfTwoConstants, TheGreater, Rounded, Inside, TwoSwapped, WrittenIntoAView),
 ]
 
 
