@@ -219,6 +219,15 @@ class ProofShapeEnv(SizeSymbols):
                 self.trial.branches.add(place_of(frame.f_code))
         return where
 
+    def note_walk(self, tensor: torch.Tensor) -> None:
+        """Note a function that walks over the rows of a tensor, if its loop could be recorded by one step."""
+        symbolic = tensor.dim() and isinstance(tensor.shape[0], torch.SymInt)
+        for frame in frames.model_frames()[:1] if symbolic and self.row is None else ():
+            from shapeproof.export.trace.python.loops import has_rolled
+
+            if has_rolled(frame.f_code):
+                self.trial.loops.add(place_of(frame.f_code))
+
     def _viewed(self, formula: Formula, *, fallback: bool) -> bool:
         """Answer a question of an operator that views a tensor: its sizes mean the same under either answer.
 

@@ -45,7 +45,7 @@ from shapeproof.export.ops.properties import (
 )
 from shapeproof.export.ops.shapes.layouts import lies_in_order
 from shapeproof.export.shim.autograd import has_own_backward
-from shapeproof.export.shim.callers import read_by_the_model
+from shapeproof.export.shim.callers import read_by_the_model, walking
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves, spec_is_read
 from shapeproof.export.shim.modules import writes_unnoted
 from shapeproof.export.shim.numbers.protocols import Answers, answered, compared_at_once
@@ -392,7 +392,9 @@ class _Watch(TorchFunctionMode):
             if row is not None:
                 return row
         if func in self._parting and (args[1:] or (kwargs.get("dim", 0),)) == (0,):
-            return rows_of(args[0]) or func(*args, **kwargs)
+            if not walking():
+                return rows_of(args[0]) or func(*args, **kwargs)
+            self._env.note_walk(args[0])
         if func is CONTIGUOUS:
             func = torch.ops.aten.contiguous.default
         elif takes_symbols(func, args, kwargs):

@@ -20,6 +20,8 @@ import copy
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
+from shapeproof.export.source.definitions import defined
+
 MERGED, PICKED, CHOSEN = "merge a branch", "merge an expression", "choose in a side"
 ANY_OF, ALL_OF, NOT = "any of a test", "all of a test", "not of a test"
 CALL, READ, TAKE, SLICE = "call in a side", "read in a side", "take in a side", "slice in a side"
@@ -80,14 +82,6 @@ def load(name: str) -> ast.Name:
 def tuple_of(names: Sequence[str], how: ast.expr_context) -> ast.Tuple:
     """Return the expression of a tuple of names."""
     return ast.Tuple([ast.Name(name, how) for name in names], how)
-
-
-def defined(name: str, taking: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    """Return the definition of a function; the parser fills in what each Python adds to one."""
-    made: ast.FunctionDef = ast.parse("def function(): pass").body[0]  # type: ignore[assignment]
-    made.name, made.body = name, body
-    made.args.args = [ast.arg(each) for each in taking]
-    return made
 
 
 def _later(value: ast.expr) -> ast.Lambda:

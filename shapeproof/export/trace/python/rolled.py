@@ -118,6 +118,18 @@ def can_roll(steps: object) -> bool:
     return type(steps.start) is int and steps.start >= 0 and type(steps.step) is int and steps.step == 1
 
 
+def numbers_of_rows(*tensors: Any) -> Range | None:
+    """Return the numbers of the rows over which a loop walks; None unless tensors have the same symbolic number."""
+    if not all(is_a(each, torch.Tensor) and each.dim() for each in tensors):
+        return None
+    first, *others = (each.shape[0] for each in tensors)
+    if type(first) is not torch.SymInt:
+        return None
+    env = first.node.shape_env
+    alike = all(env.trial.settled(f.eq(env.read(first), env.read(each))) for each in others)
+    return Range(0, first, 1) if alike else None
+
+
 def roll(steps: Range, step: _Step, carried: tuple[Any, ...], sinks: tuple[Any, ...]) -> tuple[Any, Any]:
     """Record a loop: `step` takes the number of the step and what is carried; it returns what is carried on, and rows.
 
@@ -243,7 +255,7 @@ def each_of(value: Any) -> Any:
     return value
 
 
-_TRACING = FOREIGN | {"sympy", "mpmath", "z3", "numpy", "None"}
+_TRACING = FOREIGN | {"sympy", "mpmath", "z3", "numpy", "typing_extensions", "None"}
 """The packages that trace, and answer what is asked; what a graph has generated has no name."""
 
 
@@ -274,6 +286,7 @@ def _leaving_nothing(step: Any) -> Iterator[None]:
 NAMES = {
     loops.CAN_ROLL: can_roll,
     loops.ROLL: roll,
+    loops.WALK: numbers_of_rows,
     loops.JOIN: join,
     loops.FILL: Filled,
     loops.CALL: call,
