@@ -171,15 +171,15 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
 
 
 def _rolled(task: _Task, explorer: Explorer, *, splitting: bool) -> Report | None:
-    """Return the report; None if it rests on a loop recorded by one step, and leaves open what the program does."""
+    """Return the report; None if it rests on functions written over, and leaves open what the program does."""
     try:
         report = _verified(task, explorer, splitting=splitting)
     except Exception as error:
-        if explorer.rolled and not is_mistake(error):
+        if explorer.writes_over and not is_mistake(error):
             return None
         raise
     unlike = report.status == "undecided" or any(each.id in _UNLIKE for each in report.diagnostics)
-    if explorer.rolled and unlike:
+    if explorer.writes_over and unlike:
         return None
     return replace(report, notes=(*report.notes, *(ROLLED.format(*place) for place in sorted(explorer.rolled))))
 

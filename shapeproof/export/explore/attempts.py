@@ -52,11 +52,11 @@ class Attempts:
         """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
         self.spare: Traced | None = None
         """The trace at the example, if another one became the main program; it may serve as that of a cell."""
-        self._how: dict[str, Any] = {} if rolling else {"loops": ()}
+        self._how: dict[str, Any] = {} if rolling else {"loops": (), "branches": (), "parts": ()}
         """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
         one that may show a rounding, with torch's functions whole; after one in which a function of torch refuses
         `n > 1` for a bool, with each comparison decided at once; `rolling`: after one with a loop over a size, with
-        one step recorded for all."""
+        one step recorded for all, and after one with a branch whose sides compute numbers, with both computed."""
         self._trace = trace
         self._progress = progress
         self._declared = inputs.facts().aside()
@@ -74,6 +74,10 @@ class Attempts:
         ):
             self._how["at_once"] = True
             traced = self.once(known, point, oblivious)
+        if traced.trial.branches and "branches" not in self._how:
+            traced = self._asking_less(traced, known, point, oblivious, branches=frozenset(traced.trial.branches))
+        if traced.trial.parted and "parts" not in self._how:
+            traced = self._asking_less(traced, known, point, oblivious, parts=True)
         if traced.trial.loops and "loops" not in self._how:
             traced = self._with_loops(traced, known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
@@ -89,6 +93,11 @@ class Attempts:
             self._how["whole"] = True
             traced = self.once(known, point, oblivious)
         return traced
+
+    @property
+    def writes_over(self) -> bool:
+        """True if the model ran in another way: one step of a loop, both sides of a branch, rows as one value."""
+        return any(self._how.get(each) for each in ("loops", "branches", "parts"))
 
     @property
     def rolled(self) -> frozenset[Any]:
@@ -107,6 +116,22 @@ class Attempts:
         if again.program is not None and not again.trial.loops:
             return again
         self._how["loops"] = frozenset()
+        return traced
+
+    def _asking_less(
+        self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula], **how: Any
+    ) -> Traced:
+        """Trace again, in another way; if that leaves as many questions open, return the first trace.
+
+        A mistake of this package is raised, not hidden behind the first trace.
+        """
+        self._how |= how
+        again = self.once(known, point, oblivious)
+        if again.error is not None and is_mistake(again.error):
+            raise again.error
+        if again.program is not None and len(again.trial.size_steps) < len(traced.trial.size_steps):
+            return again
+        self._how |= dict.fromkeys(how, ())
         return traced
 
     def in_part(self, cell: Facts, point: Point | None) -> Traced:

@@ -77,6 +77,11 @@ class Explorer:
         """The functions of which a loop is recorded by one step: file, line and name."""
         return self._attempts.rolled
 
+    @property
+    def writes_over(self) -> bool:
+        """True if the model ran in another way: one step of a loop, both sides of a branch, rows as one value."""
+        return self._attempts.writes_over
+
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
 

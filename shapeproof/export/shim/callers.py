@@ -159,3 +159,16 @@ def read_beside_torch() -> bool:
     files = (code.co_filename for code in codes if code.co_name != "__torch_function__")
     asking = next((file for file in files if not file.startswith(_OF_A_TENSOR)), None)
     return asking is not None and not asking.startswith((TORCH, OURS))
+
+
+def walking() -> bool:
+    """True if torch takes a tensor apart since Python walks over its rows."""
+    modes = torch.Tensor.__torch_function__.__name__
+    within = (frame for frame in outwards() if not frame.f_code.co_filename.startswith(OURS))
+    return any(
+        frame.f_code is _WALKING
+        for frame in itertools.takewhile(lambda each: each.f_code.co_name in {modes, _WALKING.co_name}, within)
+    )
+
+
+_WALKING = torch.Tensor.__iter__.__code__

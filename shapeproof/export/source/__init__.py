@@ -15,5 +15,6 @@ missing.py       attributes that a plain number has and a symbolic one lacks
 texts.py         the use of a size's text
                  the dict or set in which a size is looked up
 instructions.py  reads the instructions of each Python as steps of one small machine, and assembles code
+definitions.py   a function's definition as it is written, and a function compiled in its place
 abstract.py      interprets these steps, with objects and texts as values; the step and the names of a frame
 """

@@ -21,6 +21,7 @@ import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -46,10 +47,12 @@ from shapeproof.export.shim.numbers.doubles import literal
 from shapeproof.export.shim.numbers.sym_nodes import exact, powers
 from shapeproof.export.shim.numbers.symbols import ASSERTION, PROMISED, is_unbacked, value_range
 from shapeproof.export.source import frames
+from shapeproof.export.source.abstract import is_a, locals_of
 from shapeproof.export.source.frames import Place
 from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.trace.checks import failures
 from shapeproof.export.trace.checks.raising import CheckWriter, message_at, side_that_raises
+from shapeproof.export.trace.python.plain_numbers import place_of
 from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.size_symbols import SizeSymbols
@@ -185,12 +188,14 @@ class ProofShapeEnv(SizeSymbols):
 
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
         if not _is_condition(expr):
+            _must_know(lambda: False)
             return literal(self.trial.value(self.translator.number(expr), self._place))
         return sympy.true if self._side(expr, fallback=fallback, size_oblivious=size_oblivious) else sympy.false
 
     def _side(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> bool:
         """Return the side of a branch; the top of this file lists what tells it."""
         formula = self.translator.formula(expr)
+        _must_know(lambda: self.trial.settled(formula) is not None)
         if fallback is not None and self.innermost is None and callers.noting():
             return fallback
         checked = self._checked(formula, expr) if fallback is None and self.about_data(expr) else None
@@ -199,9 +204,29 @@ class ProofShapeEnv(SizeSymbols):
         if fallback is not None and known_of(self.innermost).view is not None:
             return self._viewed(formula, fallback=fallback)
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
-        apart = functools.partial(where_apart, self._asked, self.read) if self.innermost is None else None
+        apart = self._apart if self.innermost is None else None
         ask = functools.partial(self.trial.choose, formula, kind, self._place, fallback=fallback, apart=apart)
         return _logged(self.trial, formula, ask, self._place)
+
+    def _apart(self, outcome: bool) -> Formula | None:
+        """Return where a branch has an effect on its other side, and note it if both sides could be computed."""
+        where = where_apart(self._asked, self.read, outcome)
+        for frame in frames.model_frames()[:1] if where is not f.FALSE else ():
+            from shapeproof.export.trace.python.loops import numbers_at
+
+            numbers, local = numbers_at(frame.f_code, frame.f_lineno), locals_of(frame)
+            if numbers is not None and not any(is_a(local.get(name), torch.Tensor) for name in numbers):
+                self.trial.branches.add(place_of(frame.f_code))
+        return where
+
+    def note_walk(self, tensor: torch.Tensor) -> None:
+        """Note a function that walks over the rows of a tensor, if its loop could be recorded by one step."""
+        symbolic = tensor.dim() and isinstance(tensor.shape[0], torch.SymInt)
+        for frame in frames.model_frames()[:1] if symbolic and self.row is None else ():
+            from shapeproof.export.trace.python.loops import has_rolled
+
+            if has_rolled(frame.f_code):
+                self.trial.loops.add(place_of(frame.f_code))
 
     def _viewed(self, formula: Formula, *, fallback: bool) -> bool:
         """Answer a question of an operator that views a tensor: its sizes mean the same under either answer.
@@ -254,6 +279,7 @@ class ProofShapeEnv(SizeSymbols):
 
     def must_hold(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
         """Answer a check; a check on data that is not known to hold becomes an assertion of the program."""
+        _must_know(lambda: self.trial.settled(formula) is True)
         before, on_data = len(self.trial.learned.checks), self.trial.about_data(formula)
         made = condition() if on_data else None  # made before the fact is learned, which would turn it into True
         self._keep_apart(entering=on_data)
@@ -351,6 +377,19 @@ class ProofShapeEnv(SizeSymbols):
     def _place(self) -> Place:
         operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)
         return frames.place(operator, self.read if self.trial.data_point.origins else None)
+
+
+COMPUTING_BOTH: ContextVar[bool] = ContextVar("computing both", default=False)
+"""True while both sides of a branch are computed: no question may be open, for one side is not taken."""
+
+
+class NotMerged(Exception):
+    """The sides of a branch are no one program; the branch is taken as it was."""
+
+
+def _must_know(known: Callable[[], bool]) -> None:
+    if COMPUTING_BOTH.get() and not known():
+        raise NotMerged
 
 
 _constrain = inspect.unwrap(ShapeEnv.constrain_symbol_range)

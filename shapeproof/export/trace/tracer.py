@@ -12,7 +12,7 @@ import contextlib
 import functools
 import itertools
 import weakref
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ from shapeproof.export.ops.properties import (
 )
 from shapeproof.export.ops.shapes.layouts import lies_in_order
 from shapeproof.export.shim.autograd import has_own_backward
-from shapeproof.export.shim.callers import read_by_the_model
+from shapeproof.export.shim.callers import read_by_the_model, walking
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves, spec_is_read
 from shapeproof.export.shim.modules import writes_unnoted
 from shapeproof.export.shim.numbers.protocols import Answers, answered, compared_at_once
@@ -59,7 +59,7 @@ from shapeproof.export.shim.process.each_call import (
     while_the_model_runs,
 )
 from shapeproof.export.shim.process.idle_work import code_deferred, code_generated, quiet
-from shapeproof.export.shim.process.modes import generators_restored
+from shapeproof.export.shim.process.modes import generators_restored, unwatched
 from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import fresh, is_wrapped, storages, view_of
@@ -75,7 +75,7 @@ from shapeproof.export.trace.checks.failures import failures_kept, hold_failures
 from shapeproof.export.trace.known.exact_numbers import assert_rests, held_in
 from shapeproof.export.trace.known.known_sizes import note_branches
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
-from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers
+from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers, rows_of
 from shapeproof.export.trace.rebinding import Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
@@ -146,6 +146,8 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     at_once: bool = False,
     holding: bool = True,
     loops: Container[Any] = (),
+    branches: Container[Any] = (),
+    parts: bool = False,
     **signatures: Any,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
@@ -153,17 +155,16 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
     `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison where it is made.
-    `holding`: take numbers from buffers. `loops`: functions whose loops are recorded by one step. The rest: as torch's.
+    `holding`: take numbers from buffers. `loops`, `branches`: functions that are written over. The rest: as torch's.
     """
-    trial.in_place = trial.in_place and in_place
+    trial.in_place, trial.parts = trial.in_place and in_place, _parting() if parts else None
     args, kwargs = inputs.at(trial.point, filled=on_data)
     copied: dict[int, torch.Tensor] = {}
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
     _hook(model, env, holding=holding)
-    watched = Watched(model)
-    watch = _Watch(env, aliasing=not trial.in_place, whole=whole)
-    traced = _traced(env, model, at_once=at_once, loops=loops)
+    watched, watch = Watched(model), _Watch(env, aliasing=not trial.in_place, whole=whole)
+    traced = _traced(env, model, at_once=at_once, loops=loops, branches=branches)
     with _nothing_swallowed(mod, inputs, trial), traced, torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
             program = _export(model, args, kwargs, dynamic_shapes=_hints(mod, inputs), **signatures)
@@ -179,6 +180,12 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _complete(program)
     _note_for_another(program, env)
     return program
+
+
+def _parting() -> Callable[[torch.Tensor], Any]:
+    from shapeproof.export.trace.python.rolled import parted
+
+    return parted
 
 
 def _note_for_another(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
@@ -236,7 +243,7 @@ def _hold_numbers(model: torch.nn.Module, env: ProofShapeEnv) -> None:
 
 def _note_backward(trial: Trial, result: Any) -> None:
     """Note what of the model's gradients the graph has not."""
-    with torch._C.DisableTorchFunction():  # it is not the model that reads
+    with unwatched():
         if not torch.is_grad_enabled():
             trial.layouts.reads.add(DISABLED)
         elif has_own_backward(pytree.tree_leaves(result)):
@@ -281,7 +288,9 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 
 
 @contextlib.contextmanager
-def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool, loops: Container[Any]) -> Iterator[None]:
+def _traced(
+    env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool, loops: Container[Any], branches: Container[Any]
+) -> Iterator[None]:
     """Set up the process for a trace, and restore it afterwards."""
     refusals, asks = Refusals(), (hash_looked_up, number_in_text, number_used, attribute, unlike)
     with (
@@ -294,7 +303,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module, *, at_once: bool, loops:
         spec_is_read(model),
         attention_as_in_eager(),
         contiguous_by_its_operator(),
-        kept_symbolic(model, loops) as names,
+        kept_symbolic(model, loops, branches) as names,
         writes_unnoted(model),
         answered(env, Answers(*(refusals.keeping(ask) for ask in asks))),
         compared_at_once() if at_once else contextlib.nullcontext(),
@@ -355,6 +364,7 @@ class _Watch(TorchFunctionMode):
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
+    _parting = frozenset({torch.Tensor.unbind, torch.unbind})
 
     def __init__(self, env: ProofShapeEnv, *, aliasing: bool, whole: bool) -> None:
         super().__init__()
@@ -381,6 +391,10 @@ class _Watch(TorchFunctionMode):
             row = self._env.row and self._env.row(*args[:2])
             if row is not None:
                 return row
+        if func in self._parting and (args[1:] or (kwargs.get("dim", 0),)) == (0,):
+            if not walking():
+                return rows_of(args[0]) or func(*args, **kwargs)
+            self._env.note_walk(args[0])
         if func is CONTIGUOUS:
             func = torch.ops.aten.contiguous.default
         elif takes_symbols(func, args, kwargs):

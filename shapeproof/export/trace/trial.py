@@ -119,6 +119,12 @@ class Trial:
         """The functions of torch that are kept although they take no symbolic size."""
         self.loops: set[Hashable] = set()
         """The functions with a loop over a symbolic size, which was run step by step."""
+        self.parts: Callable[[Any], Any] | None = None
+        """Returns the rows of a tensor as one value, which is joined again and nothing else; None if they are rows."""
+        self.parted = False
+        """True if a tensor of a symbolic number of rows was taken apart."""
+        self.branches: set[Hashable] = set()
+        """The functions with a branch of which both sides may be computed."""
         self.raising: Raisings = dict(raising or {})
         self.memo: dict[Hashable, Any] = {}
         """What was found in this region about calls of operators: their results, and which decisions are harmless."""

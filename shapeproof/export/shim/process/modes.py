@@ -20,6 +20,12 @@ without_fake_mode = unset_fake_temporarily
 """A block in which no fake mode of the user's is active; it would make every tensor fake, those of an export, too."""
 
 
+def unwatched() -> AbstractContextManager[None]:
+    """A block in which no function mode is told of calls: it is not the model that reads a tensor."""
+    found: AbstractContextManager[None] = torch._C.DisableTorchFunction()
+    return found
+
+
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
     """Inside this block, operators of plain tensors run as outside of any mode: nothing is traced."""

@@ -27,7 +27,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -184,12 +184,15 @@ def _memory_reached(model: torch.nn.Module) -> Iterator[Any]:
             yield owner
 
 
+_Places: TypeAlias = Container[CodePlace]
+
+
 @contextlib.contextmanager
-def kept_symbolic(model: torch.nn.Module, loops: Container[CodePlace] = ()) -> Iterator[frozenset[str]]:
+def kept_symbolic(model: torch.nn.Module, loops: _Places = (), branches: _Places = ()) -> Iterator[frozenset[str]]:
     """Inside this block, a model keeps sizes symbolic where its code asks for plain numbers.
 
-    The model is a copy made for one trace. The value is the set of names that its code uses. `loops`: the functions
-    whose loops are recorded as one step for all (loops.py).
+    The model is a copy made for one trace. The value is the set of names that its code uses. `loops`, `branches`: the
+    functions whose loops are recorded as one step for all, and whose branches are merged (loops.py, branches.py).
 
     >>> class Half(torch.nn.Module):
     ...     def forward(self, x):
@@ -213,7 +216,7 @@ def kept_symbolic(model: torch.nn.Module, loops: Container[CodePlace] = ()) -> I
         replaced = list(rewriting.members())
         rewriting.hold_classes()
         found = _functions.get()
-        codes = rewriting.codes(users_functions(model) if found is None else found, loops)
+        codes = rewriting.codes(users_functions(model) if found is None else found, loops, branches)
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in replaced:
             after.callback(type.__setattr__, cls, name, members(cls)[name])
@@ -304,14 +307,17 @@ class _Rewriting:
         codes = (each.__code__ for each in self._seen)
         return any(catches(code, otherwise=noting) for code in codes if _is_noted(code))
 
-    def codes(self, functions: Sequence[FunctionType], loops: Container[CodePlace]) -> dict[FunctionType, CodeType]:
+    def codes(
+        self, functions: Sequence[FunctionType], loops: _Places, branches: _Places
+    ) -> dict[FunctionType, CodeType]:
         """Return the rewritten code of each function, found here or given, whose code changes."""
         others: Mapping[str, Any] = NAMES if has_bodies(self.names) else {**CALLED, EXCEPT: None}
         found = {}
         for function in self._seen | dict.fromkeys(functions):
             scope, code = function.__globals__, function.__code__
-            if place_of(code) in loops:
-                code = self._with_loops(function)
+            loop, branch = (place_of(code) in places for places in (loops, branches))
+            if loop or branch:
+                code = self._written_over(function, loop=loop, branch=branch)
             left_out = scope if _is_noted(code) else {*scope, EXCEPT}
             mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in left_out}
             made = rewritten(code, code.co_filename, frozenset(mine.items()))
@@ -322,12 +328,12 @@ class _Rewriting:
                         self._exchange(scope, other, CALLED[name])
         return found
 
-    def _with_loops(self, function: FunctionType) -> CodeType:
-        from shapeproof.export.trace.python import loops, rolled
+    def _written_over(self, function: FunctionType, *, loop: bool, branch: bool) -> CodeType:
+        from shapeproof.export.trace.python import loops, merging, rolled
 
-        for name, value in rolled.NAMES.items():
+        for name, value in {**(rolled.NAMES if loop else {}), **(merging.NAMES if branch else {})}.items():
             self._exchange(function.__globals__, name, value)
-        return loops.rolled(function) or function.__code__
+        return loops.written_over(function, loop=loop, branch=branch) or function.__code__
 
     def member(self, value: Any) -> Any:
         """Return the replacement of a value in an object or a class; None if the value stays."""

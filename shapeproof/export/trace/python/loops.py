@@ -19,16 +19,19 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-import inspect
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
+from typing import Any
 
-from shapeproof.export.source.instructions import codes_within
+from shapeproof.export.source.definitions import compiled, defined, definition, is_written_so
+from shapeproof.export.trace.python import branches
+from shapeproof.export.trace.python.branches import load, tuple_of
 
 CAN_ROLL, ROLL, JOIN, FILL = "can roll a loop", "roll a loop", "join the rows of a loop", "fill the rows of a tensor"
 CALL, READ, TAKE_OF, EACH_OF = "call in a step", "read in a step", "take of in a step", "each of in a step"
 """The global names of the functions that rewritten code calls. No source can name them."""
+WALK = "numbers of rows"
+_WALKED, _NUMBER = "walked in a loop", "number of a row"
 _STEP, _STEPS = "step of a loop", "steps of a loop"
 _ROW = "row of "
 _UNREAD = "unread"
@@ -39,67 +42,37 @@ _CHANGING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda, ast
 
 def rolled(function: FunctionType) -> CodeType | None:
     """Return a function's code with its loops written over; None if there is none that can be."""
-    made = _rolled(function.__code__)
+    return written_over(function, loop=True, branch=False)
+
+
+def written_over(function: FunctionType, *, loop: bool, branch: bool) -> CodeType | None:
+    """Return a function's code with its loops or branches written over; None if there is none that can be."""
+    made = _written(function.__code__, loop=loop, branch=branch)
     return made if made is not None and made.co_freevars == function.__code__.co_freevars else None
 
 
 @functools.lru_cache(maxsize=2**10)
-def _rolled(code: CodeType) -> CodeType | None:
-    try:
-        lines, first = inspect.getsourcelines(code)
-        tree = ast.parse("if True:\n" + "".join(lines) if lines[0][0].isspace() else "".join(lines))
-    except (OSError, SyntaxError, IndexError):
-        return None
-    ast.increment_lineno(tree, first - (2 if lines[0][0].isspace() else 1))
-    found = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
-    if found is None or found.name != code.co_name or not _is_written_so(code) or not _Writer(found).write():
-        return None
-    return _compiled(found, code)
+def numbers_at(code: CodeType, line: int) -> frozenset[str] | None:
+    """Return the names with which the branches compute that test at a line, and can be written over; None without."""
+    found = definition(code)
+    made = [] if found is None else [each for tested, each in branches.tests(found) if line in tested]
+    return frozenset[str]().union(*made) if made else None
 
 
-def _compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
-    """Compile a function that reads the same names of outer functions as this code."""
-    function.decorator_list, function.returns = [], None
-    outer = ast.copy_location(_defined("outer", code.co_freevars, [function]), function)
-    module = ast.fix_missing_locations(ast.Module([outer], []))
-    return _within(compile(module, code.co_filename, "exec"), "outer", code.co_name)
+@functools.lru_cache(maxsize=2**10)
+def has_rolled(code: CodeType) -> bool:
+    """True if a function has a loop that can be written over."""
+    found = definition(code)
+    return found is not None and _Writer(found).write()
 
 
-def _is_written_so(code: CodeType) -> bool:
-    """True if the source is that of the code: a file may be edited after its import, and code be patched."""
-    source = "".join(linecache.getlines(code.co_filename))
-    whole = codes_within(compile(source, code.co_filename, "exec", dont_inherit=True))
-    places = (each for each in whole if each.co_firstlineno == code.co_firstlineno and each.co_name == code.co_name)
-    return any(_does_the_same(each, code) for each in places)
-
-
-def _does_the_same(one: CodeType, other: CodeType) -> bool:
-    parts = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_exceptiontable")
-    if any(getattr(one, part) != getattr(other, part) for part in parts) or len(one.co_consts) != len(other.co_consts):
-        return False
-    return all(
-        _does_the_same(mine, its) if isinstance(mine, CodeType) and isinstance(its, CodeType) else _equal(mine, its)
-        for mine, its in zip(one.co_consts, other.co_consts, strict=True)
-    )
-
-
-def _equal(one: object, other: object) -> bool:
-    return type(one) is type(other) and repr(one) == repr(other)
-
-
-def _within(code: CodeType, *names: str) -> CodeType:
-    """Return the code of a function in a function in code."""
-    for name in names:
-        code = next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
-    return code
-
-
-def _defined(name: str, taking: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    """Return the definition of a function; the parser fills in what each Python adds to one."""
-    made: ast.FunctionDef = ast.parse("def function(): pass").body[0]  # type: ignore[assignment]
-    made.name, made.body = name, body
-    made.args.args = [ast.arg(each) for each in taking]
-    return made
+@functools.lru_cache(maxsize=2**10)
+def _written(code: CodeType, *, loop: bool, branch: bool) -> CodeType | None:
+    found = definition(code) if is_written_so(code) else None
+    ways = [_Writer(found).write] if found and loop else []
+    ways += [functools.partial(branches.write, found)] if found and branch else []
+    written = [write() for write in ways]
+    return compiled(found, code) if found is not None and any(written) else None
 
 
 class _Writer:
@@ -116,10 +89,6 @@ class _Writer:
 
     def write(self) -> bool:
         """Write the function over in place; return true if any loop was."""
-        if any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(self._function)):
-            return False
-        if any(node.id in _SCOPES for node in self._loads):
-            return False
         self._block(self._function, ())
         _Joins(self._joined).visit(self._function)
         return self._written
@@ -143,8 +112,10 @@ class _Writer:
 
     def _loop(self, loop: ast.For, before: Sequence[ast.stmt], around: tuple[ast.AST, ...]) -> list[ast.stmt] | None:
         """Return the statements that replace a loop; None if it must stay."""
-        if not _is_over_a_range(loop) or loop.orelse:
+        walk = None if loop.orelse or _is_over_a_range(loop) else self._walk(loop)
+        if loop.orelse or not (walk or _is_over_a_range(loop)):
             return None
+        as_it_was, loop = loop, walk.by_number if walk else loop
         step = loop.target.id  # type: ignore[attr-defined]
         sinks = self._sinks(loop, before, step)
         statements = [each for each in loop.body if (_sunk(each, step) or ("",))[0] not in sinks]
@@ -164,11 +135,33 @@ class _Writer:
         if step in read_later | assigned.keys() or not set(carried) <= bound or shared:
             return None
         self._joined |= {name for name, dim in sinks.items() if dim is None}
-        return _as_call(loop, step, carried, sinks)
+        return _as_call(loop, step, carried, sinks) if walk is None else walk.beside(as_it_was, step, carried, sinks)
+
+    def _walk(self, loop: ast.For) -> _Walk | None:
+        """Return a loop over rows, `for i, (a, b) in enumerate(zip(x, y))`, as one over their numbers."""
+        target, over, step = loop.target, loop.iter, _NUMBER
+        if any(each.id in {"enumerate", "zip"} for each in self._stores) or {"enumerate", "zip"} & self._given:
+            return None
+        match target, over:
+            case ast.Tuple([ast.Name(step), inner]), ast.Call(ast.Name("enumerate"), [walked], []):
+                target, over = inner, walked
+        match target, over:
+            case ast.Tuple(targets), ast.Call(ast.Name("zip"), [_, *_] as tensors, []) if len(targets) == len(tensors):
+                pairs = [*zip(targets, tensors, strict=True)]
+            case ast.Name(), _ if not isinstance(over, ast.Starred):
+                pairs = [(target, over)]
+            case _:
+                return None
+        if not all(isinstance(each, ast.Name) and not _changes(tensor) for each, tensor in pairs):
+            return None
+        if any(isinstance(tensor, ast.Name) and tensor.id.startswith((_WALKED, _STEPS)) for _, tensor in pairs):
+            return None  # it is written over
+        return _Walk(loop, step, pairs)
 
     def _is_carried(self, name: str, loop: ast.For, around: tuple[ast.AST, ...]) -> bool:
         """True if a name that a body assigns is read after the loop, or may be read before it is assigned."""
-        if any(node.id == name and self._is_later(node, loop, around) for node in self._loads):
+        later = (node for node in self._loads if node.id == name and self._is_later(node, loop, around))
+        if not all(self._is_of_another_loop(node, around) for node in later):
             return True
         return next(_uses(loop.body, name), None) == "read"
 
@@ -188,7 +181,7 @@ class _Writer:
     def _is_of_another_loop(self, node: ast.Name, around: tuple[ast.AST, ...]) -> bool:
         """True if a name is read in the body of a loop that assigns it at each step, and lies beside this one."""
         loops = (each for each in ast.walk(self._function) if isinstance(each, ast.For) and each not in around)
-        return any(getattr(each.target, "id", None) == node.id and _lies_in(node, each.body) for each in loops)
+        return any(node.id in _names(each.target) and _lies_in(node, each.body) for each in loops)
 
     def _sinks(self, loop: ast.For, before: Sequence[ast.stmt], step: str) -> dict[str, int | None]:
         """Return the lists to which a body appends once, and the tensors of which it writes one row, with the dim.
@@ -211,11 +204,55 @@ class _Writer:
         return len(stores) == len(makes) == 1 and not others
 
 
+class _Walk:
+    """A loop over the rows of tensors: the names that stand for these, and the same loop over the rows' numbers."""
+
+    def __init__(self, loop: ast.For, step: str, pairs: Sequence[tuple[ast.expr, ast.expr]]) -> None:
+        self._tensors = [tensor for _, tensor in pairs]
+        self._names = [f"{_WALKED} {at}" for at in range(len(pairs))]
+        taken = [ast.Subscript(load(name), load(step), ast.Load()) for name in self._names]
+        rows = [ast.Assign([target], row) for (target, _), row in zip(pairs, taken, strict=True)]
+        self.by_number = copy.copy(loop)
+        self.by_number.target = ast.Name(step, ast.Store())
+        self.by_number.iter = ast.Call(load(WALK), [*map(load, self._names)], [])
+        self.by_number.body = [*(ast.fix_missing_locations(ast.copy_location(each, loop)) for each in rows), *loop.body]
+
+    def beside(
+        self, loop: ast.For, step: str, carried: Sequence[str], sinks: Mapping[str, int | None]
+    ) -> list[ast.stmt]:
+        """Return what names the tensors, and the call that runs the step; else the loop as it was, over these names."""
+        *named, rolling = _as_call(self.by_number, step, carried, sinks)
+        _Named(dict(zip(map(id, self._tensors), self._names, strict=True))).visit(loop)
+        rolling.orelse = [loop]  # type: ignore[attr-defined]
+        pairs = zip(self._names, self._tensors, strict=True)
+        given = [ast.Assign([ast.Name(name, ast.Store())], tensor) for name, tensor in pairs]
+        return [ast.fix_missing_locations(ast.copy_location(each, loop)) for each in (*given, *named, rolling)]
+
+
+class _Named(ast.NodeTransformer):
+    """Puts names in the places of expressions, by their ids; in a loop, of what it is over alone."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self._names = names
+
+    def visit(self, node: ast.AST) -> Any:
+        """Replace an expression."""
+        if isinstance(node, ast.For):
+            node.iter = self.visit(node.iter)
+            return node
+        found = self._names.get(id(node))
+        return super().visit(node) if found is None else ast.copy_location(load(found), node)
+
+
 def _is_over_a_range(loop: ast.For) -> bool:
     match loop.iter:
         case ast.Call(ast.Name("range"), _, []):
             return isinstance(loop.target, ast.Name)
     return False
+
+
+def _names(target: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
 
 
 def _lies_in(node: ast.AST, statements: Sequence[ast.AST]) -> bool:
@@ -301,8 +338,6 @@ def _added_and_assigned(body: Sequence[ast.stmt]) -> set[str]:
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)
-_SCOPES = frozenset({"locals", "vars", "eval", "exec", "dir"})
-"""Functions that read the names of a function."""
 _OF_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.expr_context)
 
 
@@ -344,21 +379,21 @@ def _uses(statements: Sequence[ast.AST], name: str) -> Iterator[str]:
 def _as_call(loop: ast.For, step: str, carried: Sequence[str], sinks: Mapping[str, int | None]) -> list[ast.stmt]:
     """Return the definition of the step, and the call that runs it."""
     body = [_as_row(each, step, sinks) for each in copy.deepcopy(loop.body)]
-    rows: list[ast.expr] = [_load(_ROW + name) for name in sinks]
-    given = ast.Return(ast.Tuple([_tuple(carried, ast.Load()), ast.Tuple(rows, ast.Load())], ast.Load()))
+    rows: list[ast.expr] = [load(_ROW + name) for name in sinks]
+    given = ast.Return(ast.Tuple([tuple_of(carried, ast.Load()), ast.Tuple(rows, ast.Load())], ast.Load()))
     body = [_Guarded().visit(each) for each in body]
-    define = ast.copy_location(_defined(_STEP, [step, *carried], [*body, given]), loop)
+    define = ast.copy_location(defined(_STEP, [step, *carried], [*body, given]), loop)
     taking: list[ast.expr] = [
-        _load(name) if dim is None else ast.Call(_load(FILL), [_load(name), ast.Constant(dim)], [])
+        load(name) if dim is None else ast.Call(load(FILL), [load(name), ast.Constant(dim)], [])
         for name, dim in sinks.items()
     ]
     called = ast.Call(
-        _load(ROLL), [_load(_STEPS), _load(_STEP), _tuple(carried, ast.Load()), ast.Tuple(taking, ast.Load())], []
+        load(ROLL), [load(_STEPS), load(_STEP), tuple_of(carried, ast.Load()), ast.Tuple(taking, ast.Load())], []
     )
     left = [name if dim is None else _UNREAD for name, dim in sinks.items()]
-    targets = ast.Tuple([_tuple(carried, ast.Store()), _tuple(left, ast.Store())], ast.Store())
-    over, loop.iter = loop.iter, _load(_STEPS)
-    rolling = ast.If(ast.Call(_load(CAN_ROLL), [_load(_STEPS)], []), [define, ast.Assign([targets], called)], [loop])
+    targets = ast.Tuple([tuple_of(carried, ast.Store()), tuple_of(left, ast.Store())], ast.Store())
+    over, loop.iter = loop.iter, load(_STEPS)
+    rolling = ast.If(ast.Call(load(CAN_ROLL), [load(_STEPS)], []), [define, ast.Assign([targets], called)], [loop])
     made: list[ast.stmt] = [ast.Assign([ast.Name(_STEPS, ast.Store())], over), rolling]
     return [ast.fix_missing_locations(ast.copy_location(each, loop)) for each in made]
 
@@ -372,31 +407,23 @@ def _as_row(statement: ast.stmt, step: str, sinks: Mapping[str, int | None]) -> 
     return ast.copy_location(ast.Assign([ast.Name(_ROW + name, ast.Store())], value), statement)
 
 
-def _load(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _tuple(names: Sequence[str], how: ast.expr_context) -> ast.Tuple:
-    return ast.Tuple([ast.Name(name, how) for name in names], how)
-
-
 class _Guarded(ast.NodeTransformer):
     """Has a step call, read, index and iterate through functions that refuse what might leave something behind."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """`f(x)` -> `call(f, x)`."""
         self.generic_visit(node)
-        return ast.copy_location(ast.Call(_load(CALL), [node.func, *node.args], node.keywords), node)
+        return ast.copy_location(ast.Call(load(CALL), [node.func, *node.args], node.keywords), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """`x.name` -> `read(x, "name")`."""
         self.generic_visit(node)
-        return ast.copy_location(ast.Call(_load(READ), [node.value, ast.Constant(node.attr)], []), node)
+        return ast.copy_location(ast.Call(load(READ), [node.value, ast.Constant(node.attr)], []), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """`x[i]` -> `take_of(x)[i]`."""
         self.generic_visit(node)
-        node.value = ast.copy_location(ast.Call(_load(TAKE_OF), [node.value], []), node.value)
+        node.value = ast.copy_location(ast.Call(load(TAKE_OF), [node.value], []), node.value)
         return node
 
     def visit_Starred(self, node: ast.Starred) -> ast.AST:
@@ -426,7 +453,7 @@ class _Guarded(ast.NodeTransformer):
 
 
 def _each_of(value: ast.expr) -> ast.expr:
-    return ast.copy_location(ast.Call(_load(EACH_OF), [value], []), value)
+    return ast.copy_location(ast.Call(load(EACH_OF), [value], []), value)
 
 
 class _Joins(ast.NodeTransformer):
@@ -439,5 +466,5 @@ class _Joins(ast.NodeTransformer):
         """Write a call over that joins such a list."""
         self.generic_visit(node)
         if _joins(node) in self._lists:
-            node.func, node.args = ast.copy_location(_load(JOIN), node), [node.func, *node.args]
+            node.func, node.args = ast.copy_location(load(JOIN), node), [node.func, *node.args]
         return node

@@ -124,6 +124,20 @@ def _set_as(kind: type) -> Callable[..., Any]:
     return made
 
 
+def _list(*args: Any) -> Any:
+    return (rows_of(args[0]) if len(args) == 1 else None) or list(*args)
+
+
+def rows_of(tensor: Any) -> Any:
+    """Return the rows of a tensor as one value, if there is a symbolic number of them; None if they are taken apart."""
+    number = tensor.shape[0] if isinstance(tensor, torch.Tensor) and tensor.dim() > 1 else None
+    if not isinstance(number, torch.SymInt) or number.node.shape_env.row is not None:
+        return None
+    trial = number.node.shape_env.trial
+    trial.parted = True
+    return None if trial.parts is None else trial.parts(tensor)
+
+
 def _isinstance(value: Any, kinds: Any) -> bool:
     """True if a value is an instance of `kinds`; a symbolic number has its class from eager."""
     return isinstance(PLAIN[type(value)]() if type(value) in PLAIN else value, kinds)
@@ -284,6 +298,7 @@ CALLED: Mapping[str, Callable[..., Any]] = {  # "case ..." is a class in a patte
     "set": _set_as(set),
     "frozenset": _set_as(frozenset),
     "round": _round,
+    "list": _list,
     "isinstance": _isinstance,
     "type": _type,
     "map": _map,

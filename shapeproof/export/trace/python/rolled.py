@@ -22,7 +22,10 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints import formulas as f
+from shapeproof.export.ops.shapes.layouts import lies_row_by_row
 from shapeproof.export.shim.bodies import has_hooks
+from shapeproof.export.shim.process.modes import unwatched
 from shapeproof.export.source.abstract import is_a
 from shapeproof.export.source.instructions import codes_within
 from shapeproof.export.trace.python import loops
@@ -43,6 +46,49 @@ class Rows(Sequence[Any]):
         raise NotOneBody("the rows of the loop are more than joined")
 
     __len__ = __getitem__ = __iter__ = __bool__ = _refuse
+
+
+class Parted(list[Any]):
+    """The rows of a tensor, of which there is a symbolic number: they are stacked or concatenated, and nothing else.
+
+    Torch reads a list's elements past its methods: the one element passes the call of torch's function on.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__([_Joining()])
+        self.stacked = tensor
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise NotOneBody("the rows of a tensor are more than joined")
+
+    __radd__ = __copy__ = __deepcopy__ = _refuse
+
+    def __bool__(self) -> bool:
+        return True  # there is at least one
+
+
+_LISTS = {name for name, value in vars(list).items() if callable(value)}
+for _name in _LISTS - {"__new__", "__init__", "__getattribute__", "__hash__", "__class_getitem__"}:
+    setattr(Parted, _name, Parted._refuse)  # noqa: SLF001 - it is the class's own
+
+
+class _Joining:
+    """The one element of a parted tensor."""
+
+    @classmethod
+    def __torch_function__(cls, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Join the rows."""
+        return join(function, *args, **(kwargs or {}))
+
+
+def parted(tensor: torch.Tensor) -> Parted:
+    """Return the rows of a tensor, if there is one at least, and if they lie so that one operator joins them."""
+    env = tensor.shape[0].node.shape_env  # type: ignore[attr-defined]
+    with unwatched():
+        some = env.trial.settled(f.ge(env.read(tensor.shape[0]), 1)) is True
+        if not (some and tensor.layout is torch.strided and lies_row_by_row(tensor, env.read)):
+            raise NotOneBody("the rows of a tensor are joined in another layout")
+    return Parted(tensor)
 
 
 class Filled:
@@ -70,6 +116,18 @@ def can_roll(steps: object) -> bool:
     if type(steps) is not Range or type(steps.length) is not torch.SymInt or not is_recording(steps.length):
         return False
     return type(steps.start) is int and steps.start >= 0 and type(steps.step) is int and steps.step == 1
+
+
+def numbers_of_rows(*tensors: Any) -> Range | None:
+    """Return the numbers of the rows over which a loop walks; None unless tensors have the same symbolic number."""
+    if not all(is_a(each, torch.Tensor) and each.dim() for each in tensors):
+        return None
+    first, *others = (each.shape[0] for each in tensors)
+    if type(first) is not torch.SymInt:
+        return None
+    env = first.node.shape_env
+    alike = all(env.trial.settled(f.eq(env.read(first), env.read(each))) for each in others)
+    return Range(0, first, 1) if alike else None
 
 
 def roll(steps: Range, step: _Step, carried: tuple[Any, ...], sinks: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -112,15 +170,17 @@ def _recorded(step: _Step, sinks: Sequence[Any], body: Body) -> tuple[tuple[Any,
 
 def join(function: Callable[..., Any], rows: Any, *args: Any, **kwargs: Any) -> Any:
     """Call torch.stack or torch.cat on the rows of a loop; any other call is left as it is."""
-    if type(rows) is not Rows:
+    if type(rows) not in {Rows, Parted}:
         return function(rows, *args, **kwargs)
     dim = args[0] if args else kwargs.get("dim", 0)
     known = function in {torch.stack, torch.cat, torch.concat} and type(dim) is int and kwargs.keys() <= {"dim"}
     if not known or len(args) > 1:
         raise NotOneBody("the rows of the loop are more than joined")
-    stacked = rows.stacked
+    stacked = rows.stacked if type(rows) is Rows else rows.stacked.clone(memory_format=torch.contiguous_format)
     if function is torch.stack:
         return stacked.movedim(0, dim).contiguous()
+    if stacked.dim() == 1:
+        raise NotOneBody("numbers are concatenated")
     dim %= stacked.dim() - 1
     return stacked.movedim(0, dim).flatten(dim, dim + 1).contiguous()
 
@@ -195,7 +255,7 @@ def each_of(value: Any) -> Any:
     return value
 
 
-_TRACING = FOREIGN | {"sympy", "mpmath", "z3", "numpy", "None"}
+_TRACING = FOREIGN | {"sympy", "mpmath", "z3", "numpy", "typing_extensions", "None"}
 """The packages that trace, and answer what is asked; what a graph has generated has no name."""
 
 
@@ -226,6 +286,7 @@ def _leaving_nothing(step: Any) -> Iterator[None]:
 NAMES = {
     loops.CAN_ROLL: can_roll,
     loops.ROLL: roll,
+    loops.WALK: numbers_of_rows,
     loops.JOIN: join,
     loops.FILL: Filled,
     loops.CALL: call,

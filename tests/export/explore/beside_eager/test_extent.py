@@ -230,7 +230,7 @@ def test_a_line_requires_nothing_of_sizes_that_it_does_not_read(kind):
 class BranchesBetween(torch.nn.Module):
     def forward(self, x, y, z):
         a = x.topk(6).values.sum()
-        b = y.sum() * (2 if y.shape[0] > 5 else 3)
+        b = y.sum() * (0.5 if y.shape[0] > 5 else 1.5)
         return a + b + z.view(-1, 3).sum()
 
 
