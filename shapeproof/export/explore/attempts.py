@@ -121,15 +121,17 @@ class Attempts:
     def _asking_less(
         self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula], **how: Any
     ) -> Traced:
-        """Trace again, in another way; if that leaves as many questions open, return the first trace.
+        """Trace again, in another way; give the first trace if that leaves as many questions open, or several new ones.
 
-        A mistake of this package is raised, not hidden behind the first trace.
+        New ones are about sizes that the branches have computed, by cases, and each costs many traces. A mistake of
+        this package is raised, not hidden behind the first trace.
         """
         self._how |= how
         again = self.once(known, point, oblivious)
         if again.error is not None and is_mistake(again.error):
             raise again.error
-        if again.program is not None and len(again.trial.size_steps) < len(traced.trial.size_steps):
+        before, after = ([step.decision.formula for step in each.trial.size_steps] for each in (traced, again))
+        if again.program is not None and len(after) < len(before) and len({*after} - {*before}) <= 1:
             return again
         self._how |= dict.fromkeys(how, ())
         return traced

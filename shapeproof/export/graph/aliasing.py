@@ -37,19 +37,19 @@ def observes_aliasing(graph: torch.fx.Graph, *, asked: bool = False) -> bool:
     """
     if any(map(nodes.body_writes, graph.find_nodes(op="get_attr"))):
         return True
-    if asked and any(map(_may_share, graph.nodes)):
+    if asked and any(map(may_share, graph.nodes)):
         return True
     writes = {index: found for index, node in enumerate(graph.nodes) if (found := nodes.changed_operands(node))}
     if not writes:
         return False
     watched = _Watched(graph, writes)
-    return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if _may_share(node))
+    return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if may_share(node))
 
 
-def _may_share(node: torch.fx.Node) -> bool:
+def may_share(node: torch.fx.Node) -> bool:
     """True if a call shares storage with its operand or copies it, or if the body of a higher-order operator may."""
     inside = (each for body in nodes.bodies(node) for each in body.graph.nodes)
-    return known_of(node.target).alias_or_copy or any(map(_may_share, inside))
+    return known_of(node.target).alias_or_copy or any(map(may_share, inside))
 
 
 def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:

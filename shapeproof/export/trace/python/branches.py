@@ -1,12 +1,11 @@
 """Writes the branches of a function over again whose sides only compute numbers: both are computed, and one is chosen.
 
-    if n % 2 == 0:                      chosen = merged(lambda: n % 2 == 0, then, otherwise, lambda: p)
+    if n % 2 == 0:                      chosen = merged(lambda: n % 2 == 0, then, otherwise, (lambda: p,), lambda: p)
         p = 1                ->         if chosen is not None:
     else:                                   (p,) = chosen
         p = 3 - n % 2                   elif n % 2 == 0: ...  # as it was
 
-`then(p)` and `otherwise(p)` are functions of the names that a side assigns. A side may also pad or crop a tensor, where
-the other side leaves it as it is.
+`then(p)` and `otherwise(p)` are functions of the names that a side assigns.
 
 Law: a test and its sides may be computed any number of times, wherever the branch is reached. So a branch is written
 over only if they assign local names, compute, and call functions, all of which merging.py refuses unless they are known
@@ -18,7 +17,6 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Any
 
 from shapeproof.export.source.definitions import defined
 
@@ -48,8 +46,6 @@ _CALLED = {
     "trunc",
     "size",
     "dim",
-    "pad",
-    "contiguous",
 }
 """The names of the functions that a side may call."""
 
@@ -63,15 +59,12 @@ def write(function: ast.FunctionDef) -> bool:
 
 def tests(function: ast.FunctionDef) -> Iterator[tuple[range, frozenset[str]]]:
     """Yield the lines of the test of each branch that is written over, with the names that are to be numbers."""
-    kinds = (ast.If, ast.IfExp, ast.While, ast.Assert)
-    asked = {id(each) for node in ast.walk(function) if isinstance(node, kinds) for each in ast.walk(node.test)}
     for node in ast.walk(function):
-        by_itself = _is_bool(node) and id(node) not in asked
-        if by_itself or _is_merged(node) or (isinstance(node, ast.IfExp) and _is_computed(node)):
+        if _is_merged(node) or (isinstance(node, ast.IfExp) and _is_computed(node)):
             computed = (each for each in ast.walk(node) if isinstance(each, ast.BinOp | ast.UnaryOp | ast.AugAssign))
             operands = (part for each in computed for part in ast.iter_child_nodes(each) if isinstance(part, ast.Name))
-            test: Any = getattr(node, "test", node)
-            yield range(test.lineno, test.end_lineno + 1), frozenset(each.id for each in operands)
+            test: ast.expr = node.test  # type: ignore[attr-defined]
+            yield range(test.lineno, (test.end_lineno or test.lineno) + 1), frozenset(each.id for each in operands)
 
 
 def load(name: str) -> ast.Name:
@@ -145,20 +138,6 @@ def _is_test(value: ast.expr) -> bool:
         case ast.Compare(first, signs, others):
             return all(isinstance(sign, _EXPRESSIONS) for sign in signs) and all(map(_is_computed, (first, *others)))
     return _is_computed(value)
-
-
-def _is_bool(value: ast.AST) -> bool:
-    """True for `a < b or c < d`, whose value is True or False."""
-    return isinstance(value, ast.BoolOp) and all(map(_gives_bool, value.values))
-
-
-def _gives_bool(value: ast.expr) -> bool:
-    match value:
-        case ast.BoolOp(_, values):
-            return all(map(_gives_bool, values))
-        case ast.UnaryOp(ast.Not()) | ast.Compare():
-            return _is_test(value)
-    return False
 
 
 class _Writer:
@@ -258,15 +237,6 @@ class _Expressions(ast.NodeTransformer):
         parts = [_later(_Side().test(test)), *(_later(_Side().visit(each)) for each in sides), _later(node)]
         return ast.fix_missing_locations(ast.copy_location(_called(PICKED, *parts), node))
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """`a < b or c < d`, as one condition."""
-        if not _is_bool(node):
-            return self.generic_visit(node)
-        self.written = True
-        values = (_later(ast.Constant(value)) for value in (True, False))
-        parts = [_later(_Side().test(copy.deepcopy(node))), *values, _later(node)]
-        return ast.fix_missing_locations(ast.copy_location(_called(PICKED, *parts), node))
-
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         """Leave other functions as they are."""
         return node
@@ -280,13 +250,15 @@ class _Side(ast.NodeTransformer):
 
     def choosing(self, how: str, branch: ast.If) -> list[ast.stmt]:
         """Return the definitions of the sides, the call that chooses, and the assignment of what it returns."""
-        names = [name for name in _stored(branch) if name not in self._private]
+        stored = _stored(branch)
+        names = [name for name in stored if name not in self._private]
         made: list[ast.stmt] = []
         for name, body in ((_THEN, branch.body), (_OTHERWISE, branch.orelse)):
             guarded = [part for each in copy.deepcopy(body) for part in self.statement(each)]
             made.append(defined(name, names, [*guarded, ast.Return(tuple_of(names, ast.Load()))]))
         test = _later(self.test(copy.deepcopy(branch.test)))
-        call = _called(how, test, load(_THEN), load(_OTHERWISE), *(_later(load(name)) for name in names))
+        held = ast.Tuple([_later(load(name)) for name in stored], ast.Load())
+        call = _called(how, test, load(_THEN), load(_OTHERWISE), held, *(_later(load(name)) for name in names))
         made.append(ast.Assign([ast.Name(_CHOSEN, ast.Store())], call))
         made.append(ast.Assign([tuple_of(names, ast.Store())], load(_CHOSEN)) if names else ast.Pass())
         return [ast.copy_location(each, branch) for each in made]

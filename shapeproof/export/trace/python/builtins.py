@@ -165,7 +165,7 @@ def found_once(model: torch.nn.Module) -> AbstractContextManager[object]:
     Raises:
         UsageError: the model's functions reach memory of its tensors past torch.
     """
-    _refuse_parted(model, list(_memory_reached(model)))
+    _refuse_parted(model, [*_memory_reached(model)])
     return bound(_functions, users_functions(model))
 
 
@@ -445,8 +445,8 @@ def _reached(roots: Iterable[Any]) -> tuple[list[FunctionType], list[Any]]:
         if type(value) is FunctionType:
             found.append(value)
         for held in _held(value):
-            if type(held) is str:
-                continue  # most values are texts
+            if type(held) is str:  # most values are
+                continue
             if not _is_walked(held):
                 others.append(held)
             elif id(held) not in met:
@@ -477,9 +477,7 @@ _HOLDERS = (*CONTAINERS, *WRAPPERS)
 def _is_walked(value: Any) -> bool:
     if type(value) is FunctionType:
         return is_users_file(value.__code__.co_filename)
-    if is_a(value, torch.Tensor):
-        return False
-    return is_a(value, _HOLDERS) or _is_of_users_class(value)
+    return not is_a(value, torch.Tensor) and (is_a(value, _HOLDERS) or _is_of_users_class(value))
 
 
 def _is_of_users_class(value: Any) -> bool:

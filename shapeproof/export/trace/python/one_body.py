@@ -13,7 +13,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import ShapeproofError
-from shapeproof.export.graph.aliasing import written_inputs
+from shapeproof.export.graph.aliasing import may_share, written_inputs
 from shapeproof.export.graph.nodes import changed_operands, metadata, operands
 from shapeproof.export.shim.bodies import is_recorded, recorded, recorder, scan
 from shapeproof.export.shim.process.each_call import unrecorded
@@ -251,7 +251,7 @@ def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor,
     given = {key for node in graph.nodes if node.op == "placeholder" for key in storages(node.meta.get("val"))}
     outputs = [storages(node.meta.get("val")) for node in graph.output_node().all_input_nodes]
     for first, last in pairs:
-        mine, its = set(storages(first)), set(storages(last))
+        mine, its = (_perhaps_shared(graph, storages(each)) for each in (first, last))
         made = [at for at, node in enumerate(graph.nodes) if its.intersection(storages(node.meta.get("val")))]
         after = itertools.islice(graph.nodes, min(made, default=0) + 1, None)
         returned = any(its.intersection(keys) for keys in outputs)
@@ -259,6 +259,17 @@ def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor,
         written = {key for node in after for each in changed_operands(node) for key in storages(each.meta.get("val"))}
         if not made or shown or written & (mine | its):
             raise NotOneBody("whether a loop has a step shows in what shares memory")
+
+
+def _perhaps_shared(graph: torch.fx.Graph, keys: Iterable[Any]) -> set[Any]:
+    """Return storages, and all that may be one with them: of a dropout in evaluation eager returns the operand."""
+    found, before = set(keys), -1
+    while len(found) > before:
+        before = len(found)
+        for node in filter(may_share, graph.nodes):
+            lying = {key for each in (node, *node.all_input_nodes) for key in storages(each.meta.get("val"))}
+            found |= lying if found & lying else set()
+    return found
 
 
 def _written(graph: torch.fx.GraphModule) -> set[int]:

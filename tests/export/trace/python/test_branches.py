@@ -165,8 +165,7 @@ class WrittenIntoAView(Model):
 
 
 ONE = [
-    *(AsTensorflow, ByAnExpression, ToAMultiple, ToWindowsAndBack, ByAConditionWithAName, ByAFlag, InPlace),
-    *(OfTwoConstants, TheGreater, Rounded, Inside, TwoSwapped, WrittenIntoAView),
+    *(AsTensorflow, ByAnExpression, InPlace, OfTwoConstants, TheGreater, Rounded, Inside, TwoSwapped),
 ]
 
 
@@ -264,6 +263,35 @@ class GuardedByOr(Model):
         return pad(x, (0, 0, 0, 1 if n == 4 or 12 // (n - 4) > 2 else 3))
 
 
+class OfABoolAsANumber(Model):
+    """A crash of ours: torch has no bounds for a condition in a condition."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        return pad(x, (0, 0, 0, 3 if int(n > 3) and n < 9 else 1))
+
+
+class DroppedAndPadded(Model):
+    """A wrong proof: of a dropout in evaluation eager returns the operand itself."""
+
+    def forward(self, x):
+        x = nn.functional.dropout(x, 0.5, training=False)
+        if x.shape[0] % 4 != 0:
+            x = pad(x, (0, 0, 0, 4 - x.shape[0] % 4))
+        return x
+
+
+class PaddedWithoutGradient(Model):
+    """A wrong proof: what is not padded keeps its gradient."""
+
+    def forward(self, x):
+        x = x * 2
+        with torch.no_grad():
+            if x.shape[0] % 4 != 0:
+                x = pad(x, (0, 0, 0, 4 - x.shape[0] % 4))
+        return x * 2
+
+
 class PaddedAndWritten(Model):
     def forward(self, x):
         if x.shape[0] % 4 != 0:
@@ -330,7 +358,8 @@ class FarApart(Model):
 OTHERS = [
     *(Divides, Raises, Unbound, Appends, Counts, Calls, Overloads, Stores, AddsToATensor, ReadsData, OfFloats, OfTexts),
     *(GuardedByOr, PaddedAndWritten, PaddedAndReturned, PaddedBesideItself, PaddedInColumns, PaddedAndAskedFor),
-    *(CroppedFromTheEnd, CopiedAndWritten, FarApart),
+    *(CroppedFromTheEnd, CopiedAndWritten, FarApart, OfABoolAsANumber, DroppedAndPadded, PaddedWithoutGradient),
+    *(ToAMultiple, ToWindowsAndBack, ByAConditionWithAName, ByAFlag, WrittenIntoAView),
 ]
 
 

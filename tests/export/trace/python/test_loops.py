@@ -122,3 +122,21 @@ def test_a_mistake_of_ours_in_a_loop_is_not_hidden_behind_the_trace_with_each_st
     monkeypatch.setattr(rolled, "Index", {}.__getitem__)
     with pytest.raises(InternalError, match="KeyError: 0"):
         checked(Recurrent().eval())
+
+
+class DroppedOnce(torch.nn.Module):
+    """Of a dropout in evaluation eager returns the operand: without a step the two results are one tensor."""
+
+    def forward(self, x):
+        first = x.sum(1)
+        last = torch.nn.functional.dropout(first, 0.5, training=False)
+        for step in range(x.shape[1]):
+            last = last * 2 + x[:, step]
+        return first, last
+
+
+def test_a_loop_without_steps_does_not_part_what_a_dropout_leaves_one():
+    report = checked(DroppedOnce(), least=0)
+    eager = DroppedOnce()(torch.ones(2, 0, 4))
+    assert eager[0].data_ptr() == eager[1].data_ptr()
+    assert report.status != "proved" or not is_scan(report.program)

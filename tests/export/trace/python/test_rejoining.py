@@ -473,7 +473,7 @@ def test_a_branch_that_rejoins_is_not_named_as_the_cause_of_another_difference()
         def forward(self, x):
             n = x.shape[0]
             k = 1 if n > 3 and OFF else 0
-            m = 0.5 if n > 2 and n < 5 else 1.5
+            m = n > 2 and n < 5
             return x + k, m
 
     report = check(Rejoins(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: ROWS}})
