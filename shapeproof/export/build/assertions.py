@@ -79,16 +79,16 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial) -> None:
     _word(program, lambda formula: sentences.get(formula) or _implying(formula, trial, sentences))
 
 
-_TRUTHS = (bool, torch.SymBool)
+_INTEGERS = (int, torch.SymInt)
 
 
 def part_equalities(program: torch.export.ExportedProgram) -> None:
-    """Write each asserted equality of numbers as two inequalities, as `_as_inequalities` says why; also in bodies."""
+    """Write each asserted equality of integers as two inequalities, as `_as_inequalities` says why; also in bodies."""
     for node in nodes.calls_in(program.graph_module, symbols.ASSERTION):
         asked, message = node.args
         if not isinstance(asked, torch.fx.Node) or not isinstance(nodes.metadata(asked), torch.SymBool):
             continue
-        if asked.target is operator.eq and not any(isinstance(nodes.metadata(each), _TRUTHS) for each in asked.args):
+        if asked.target is operator.eq and all(type(nodes.metadata(each)) in _INTEGERS for each in asked.args):
             for compare in (operator.le, operator.ge):
                 nodes.insert_call(node, symbols.ASSERTION, (nodes.call_beside(node, compare, *asked.args), message))
             node.graph.erase_node(node)

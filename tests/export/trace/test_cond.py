@@ -34,7 +34,7 @@ def test_a_branch_of_cond_says_nothing_of_sizes_at_which_it_is_not_taken():
 def test_a_branch_of_cond_that_is_taken_where_it_differs_is_not_passed_over():
     class CutsEarly(torch.nn.Module):
         def forward(self, x):
-            times = 2 if x.shape[0] <= 3 else 3
+            times = 2.5 if x.shape[0] <= 3 else 3.5
             return torch.cond(x.shape[0] > 2, lambda x: x.sum(0) * times, lambda x: x.sum(0), (x,))
 
     report = check(CutsEarly(), (torch.randn(9, 2),), dynamic_shapes=({0: Dim("n", min=2, max=16)},))
