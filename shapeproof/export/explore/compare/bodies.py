@@ -166,13 +166,16 @@ def without_blocks(program: torch.export.ExportedProgram) -> torch.export.Export
 
     Each of these nodes notes under `AUTOCAST` what was given to the block: a caller may have it on.
     """
-    module = copied_graph(program.graph_module)
-    calls = [call for call in _calls(module.graph, _AUTOCAST) if call.args[2] is False]
-    if not calls:
+    if not _blocks(program.graph):
         return program
-    for call in calls:
+    module = copied_graph(program.graph_module)
+    for call in _blocks(module.graph):
         _take(module, call, call.args[4], call.args[5:], {AUTOCAST: call.args[:4]})
     return _with_module(program, module)
+
+
+def _blocks(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    return [call for call in _calls(graph, _AUTOCAST) if call.args[2] is False]
 
 
 def _with_module(program: torch.export.ExportedProgram, module: torch.fx.GraphModule) -> torch.export.ExportedProgram:

@@ -99,8 +99,10 @@ def difference(
         program, there = map(written_out, (program, there))
     program, there = _where_decided(program, there, trial)
     found = _difference(program, there, trial)
+    if found is None:
+        return None
     own, other = map(without_blocks, (program, there))
-    return found if found is None or (own is program and other is there) else _difference(own, other, trial)
+    return found if own is program and other is there else _difference(own, other, trial)
 
 
 def _where_decided(
