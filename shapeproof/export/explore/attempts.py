@@ -6,6 +6,7 @@ A trace that was made may serve as one in a part of its domain (`as_trace_of`).
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
@@ -66,32 +67,33 @@ class Attempts:
         if point is None:
             message = "the solver found no sizes that satisfy all declarations, and no proof that there are none"
             raise UsageError(f"{message}: give an example")
-        traced = self.once(known, point, oblivious)
+        once = functools.partial(self.once, known, point, oblivious)
+        traced = once()
         if (
             isinstance(traced.error, TypeError)
             and torch.SymBool.__name__ in str(traced.error)
             and "at_once" not in self._how
         ):
             self._how["at_once"] = True
-            traced = self.once(known, point, oblivious)
+            traced = once()
         if traced.trial.branches and "branches" not in self._how:
-            traced = self._asking_less(traced, known, point, oblivious, branches=frozenset(traced.trial.branches))
+            traced = self._if_better(traced, once, _asks_less, branches=frozenset(traced.trial.branches))
         if traced.trial.parted and "parts" not in self._how:
-            traced = self._asking_less(traced, known, point, oblivious, parts=True)
+            traced = self._if_better(traced, once, _asks_less, parts=True)
         if traced.trial.loops and "loops" not in self._how:
-            traced = self._with_loops(traced, known, point, oblivious)
+            traced = self._if_better(traced, once, _has_no_loop, loops=frozenset(traced.trial.loops))
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
             again = self.once(known, point, Where(self.domain.about_data))
             traced = again if again.program is not None else traced
         if traced.doubtful and "in_place" not in self._how:
             self._how["in_place"] = False
-            traced = self.once(known, point, oblivious)
+            traced = once()
         if traced.trial.overwrites:
             self._how["holding"] = False
-            traced = self.once(known, point, oblivious)
+            traced = once()
         if traced.trial.shows_rounding:
             self._how["whole"] = True
-            traced = self.once(known, point, oblivious)
+            traced = once()
         return traced
 
     @property
@@ -104,34 +106,18 @@ class Attempts:
         """The functions of which a loop is recorded by one step: file, line and name."""
         return frozenset(self._how.get("loops", ()))
 
-    def _with_loops(self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula]) -> Traced:
-        """Trace again, with the loops recorded by one step; if that cannot be, return the trace with each step.
-
-        A mistake of this package is raised, not hidden behind the trace with each step.
-        """
-        self._how["loops"] = frozenset(traced.trial.loops)
-        again = self.once(known, point, oblivious)
-        if again.error is not None and is_mistake(again.error):
-            raise again.error
-        if again.program is not None and not again.trial.loops:
-            return again
-        self._how["loops"] = frozenset()
-        return traced
-
-    def _asking_less(
-        self, traced: Traced, known: Facts, point: Point, oblivious: Container[Formula], **how: Any
+    def _if_better(
+        self, traced: Traced, once: Callable[[], Traced], better: Callable[[Traced, Traced], bool], **how: Any
     ) -> Traced:
-        """Trace again, in another way; give the first trace if that leaves as many questions open, or several new ones.
+        """Trace again, in another way; if there is no program then, or it is no better, return the first trace.
 
-        New ones are about sizes that the branches have computed, by cases, and each costs many traces. A mistake of
-        this package is raised, not hidden behind the first trace.
+        A mistake of this package is raised, not hidden behind the first trace.
         """
         self._how |= how
-        again = self.once(known, point, oblivious)
+        again = once()
         if again.error is not None and is_mistake(again.error):
             raise again.error
-        before, after = ([step.decision.formula for step in each.trial.size_steps] for each in (traced, again))
-        if again.program is not None and len(after) < len(before) and len({*after} - {*before}) <= 1:
+        if again.program is not None and better(again, traced):
             return again
         self._how |= dict.fromkeys(how, ())
         return traced
@@ -174,6 +160,19 @@ class Attempts:
             self._trace(trial, on_data=True)
         self.observed = trial.data_point.observed
         return bool(self.observed)
+
+
+def _asks_less(again: Traced, traced: Traced) -> bool:
+    """True if a trace leaves fewer questions open, and at most one that is new.
+
+    New ones are about sizes that the branches have computed, by cases, and each costs many traces.
+    """
+    before, after = ([step.decision.formula for step in each.trial.size_steps] for each in (traced, again))
+    return len(after) < len(before) and len({*after} - {*before}) <= 1
+
+
+def _has_no_loop(again: Traced, _: Traced) -> bool:
+    return not again.trial.loops
 
 
 def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced | None:
