@@ -15,9 +15,15 @@ from torch.utils import _pytree as pytree
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.python import loops
 from shapeproof.export.trace.traced import env_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import generic
+
+
+def with_loops(function):
+    """A function's code with its loops written over; None if there is none that can be."""
+    return loops.written_over(function, loop=True, branch=False)
 
 
 def serves(trial: Trial, point: Mapping[str, int]) -> bool:

@@ -8,8 +8,8 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.trace.python import loops
 from tests.agreement import agree
+from tests.export.tracing import with_loops
 
 
 class Model(torch.nn.Module):
@@ -210,8 +210,8 @@ def test_any_other_walk_is_not_claimed_wrongly(kind):
 
 
 def test_a_walk_is_written_over_only_where_a_loop_can_be():
-    assert [kind for kind in ONE if loops.rolled(kind.forward) is None] == []
-    kept = {kind for kind in OTHERS if loops.rolled(kind.forward) is None}
+    assert [kind for kind in ONE if with_loops(kind.forward) is None] == []
+    kept = {kind for kind in OTHERS if with_loops(kind.forward) is None}
     assert {Breaking, Remembering, WithAnElse, ByAFunctionOfItsOwn, ByTheNumber} <= kept
 
 

@@ -1,6 +1,6 @@
 """Writes the branches of a function over again whose sides only compute numbers: both are computed, and one is chosen.
 
-    if n % 2 == 0:                      chosen = merged(lambda: n % 2 == 0, then, otherwise, (lambda: p,), lambda: p)
+    if n % 2 == 0:                      chosen = merged(lambda: n % 2 == 0, then, otherwise, (), lambda: p)
         p = 1                ->         if chosen is not None:
     else:                                   (p,) = chosen
         p = 3 - n % 2                   elif n % 2 == 0: ...  # as it was
@@ -28,7 +28,7 @@ NUMBER, EACH = "number in a side", "each in a side"
 _CHOSEN, _THEN, _OTHERWISE = "chosen of a branch", "then of a branch", "otherwise of a branch"
 _EXPRESSIONS = (
     *(ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Tuple, ast.Attribute, ast.Subscript),
-    *(ast.Call, ast.Slice, ast.BoolOp, ast.keyword, ast.List),
+    *(ast.Call, ast.Slice, ast.BoolOp, ast.List),
     *(ast.expr_context, ast.operator, ast.unaryop, ast.boolop),
     *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot),
 )
@@ -117,16 +117,12 @@ def _is_computed(value: ast.expr) -> bool:
             return False
         case ast.Call(ast.Name(name) | ast.Attribute(_, name)) if name not in _CALLED:
             return False
+        case ast.Subscript(_, ast.Tuple()):
+            return False
     parts = [*ast.iter_child_nodes(value)]
     if not all(isinstance(each, _EXPRESSIONS) for each in (value, *parts)):
         return False
-    passed = [each.value if isinstance(each, ast.keyword) else each for each in parts]
-    return all(_is_computed(each) for each in passed if isinstance(each, ast.expr)) and _names_keywords(parts)
-
-
-def _names_keywords(parts: Iterable[ast.AST]) -> bool:
-    """False for `f(**names)`."""
-    return all(each.arg for each in parts if isinstance(each, ast.keyword))
+    return all(_is_computed(each) for each in parts if isinstance(each, ast.expr))
 
 
 def _is_test(value: ast.expr) -> bool:
@@ -175,7 +171,9 @@ class _Writer:
         self.written = True
         place = (as_it_was.lineno, as_it_was.col_offset)
         own = next(n for n in ast.walk(self._function) if isinstance(n, ast.If) and (n.lineno, n.col_offset) == place)
-        *chosen, assign = _Side(_private(self._function, own, _stored(own))).choosing(MERGED, as_it_was)
+        private = _private(self._function, own, _stored(own))
+        held = ast.Tuple([_later(load(name)) for name in sorted(private)], ast.Load())
+        *chosen, assign = _Side(private).choosing(MERGED, as_it_was, held)
         is_chosen = ast.Compare(load(_CHOSEN), [ast.IsNot()], [ast.Constant(None)])
         made = [*chosen, ast.If(is_chosen, [assign], [statement])]
         return [ast.fix_missing_locations(ast.copy_location(each, as_it_was)) for each in made]
@@ -248,17 +246,15 @@ class _Side(ast.NodeTransformer):
     def __init__(self, private: Container[str] = ()) -> None:
         self._private = private
 
-    def choosing(self, how: str, branch: ast.If) -> list[ast.stmt]:
+    def choosing(self, how: str, branch: ast.If, *held: ast.expr) -> list[ast.stmt]:
         """Return the definitions of the sides, the call that chooses, and the assignment of what it returns."""
-        stored = _stored(branch)
-        names = [name for name in stored if name not in self._private]
+        names = [name for name in _stored(branch) if name not in self._private]
         made: list[ast.stmt] = []
         for name, body in ((_THEN, branch.body), (_OTHERWISE, branch.orelse)):
             guarded = [part for each in copy.deepcopy(body) for part in self.statement(each)]
             made.append(defined(name, names, [*guarded, ast.Return(tuple_of(names, ast.Load()))]))
         test = _later(self.test(copy.deepcopy(branch.test)))
-        held = ast.Tuple([_later(load(name)) for name in stored], ast.Load())
-        call = _called(how, test, load(_THEN), load(_OTHERWISE), held, *(_later(load(name)) for name in names))
+        call = _called(how, test, load(_THEN), load(_OTHERWISE), *held, *(_later(load(name)) for name in names))
         made.append(ast.Assign([ast.Name(_CHOSEN, ast.Store())], call))
         made.append(ast.Assign([tuple_of(names, ast.Store())], load(_CHOSEN)) if names else ast.Pass())
         return [ast.copy_location(each, branch) for each in made]
@@ -323,7 +319,7 @@ class _Side(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """`f(x)` -> `call(f, x)`."""
         self.generic_visit(node)
-        return ast.copy_location(ast.Call(load(CALL), [node.func, *node.args], node.keywords), node)
+        return ast.copy_location(_called(CALL, node.func, *node.args), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """`x.name` -> `read(x, "name")`."""
@@ -331,17 +327,9 @@ class _Side(ast.NodeTransformer):
         return ast.copy_location(_called(READ, node.value, ast.Constant(node.attr)), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """`x[i]` -> `take(x, i)`."""
+        """`x[i]` -> `take(x, i)`, and `x[1:n]` -> `take(x, slice(1, n, None))`."""
         self.generic_visit(node)
-        return ast.copy_location(_called(TAKE, node.value, _index(node.slice)), node)
-
-
-def _index(index: ast.expr) -> ast.expr:
-    """Return an index as a value: `1:n` is `slice(1, n, None)`."""
-    match index:
-        case ast.Slice(lower, upper, step):
-            ends: list[ast.expr] = [each or ast.Constant(None) for each in (lower, upper, step)]
-            return ast.copy_location(_called(SLICE, *ends), index)
-        case ast.Tuple(parts, how):
-            return ast.copy_location(ast.Tuple([_index(each) for each in parts], how), index)
-    return index
+        index = node.slice
+        if isinstance(index, ast.Slice):
+            index = _called(SLICE, *(each or ast.Constant(None) for each in (index.lower, index.upper, index.step)))
+        return ast.copy_location(_called(TAKE, node.value, index), node)

@@ -40,11 +40,6 @@ _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.Pa
 _CHANGING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda, ast.JoinedStr, ast.In, ast.NotIn)
 
 
-def rolled(function: FunctionType) -> CodeType | None:
-    """Return a function's code with its loops written over; None if there is none that can be."""
-    return written_over(function, loop=True, branch=False)
-
-
 def written_over(function: FunctionType, *, loop: bool, branch: bool) -> CodeType | None:
     """Return a function's code with its loops or branches written over; None if there is none that can be."""
     made = _written(function.__code__, loop=loop, branch=branch)

@@ -51,16 +51,17 @@ def merged(
 ) -> _Values | None:
     """Return the values that a branch leaves, chosen by a term; None if the branch is to be taken as it was.
 
-    `held`: what the names hold that the branch assigns. To drop an object may run code, and only one side drops it.
+    `given`: what the names hold that the branch assigns; `held`: those of them that nobody else reads. To drop an
+    object may run code, and only one side drops it.
     """
-    if recorder() is None or not all(map(_is_dropped_in_silence, _values(held))):
+    values = _values(given)
+    if recorder() is None or not all(map(_is_dropped_in_silence, (*values, *_values(held)))):
         return None
     try:
         with bound(COMPUTING_BOTH, True):  # noqa: FBT003 - it is the value
             condition = _condition(test())
             if isinstance(condition, bool):
                 return None
-            values = _values(given)
             return _joined(condition, then(*values), otherwise(*values))
     except Exception:  # noqa: BLE001 - a side may raise whatever it likes where it is not taken
         return None
@@ -72,7 +73,7 @@ def _is_dropped_in_silence(value: Any) -> bool:
     return value is _NOTHING or type(value) in _NUMBERS or type(value) in PLAIN
 
 
-def chosen(test: Callable[[], Any], then: _Side, otherwise: _Side, _: _Lazy, *given: Callable[[], Any]) -> _Values:
+def chosen(test: Callable[[], Any], then: _Side, otherwise: _Side, *given: Callable[[], Any]) -> _Values:
     """Return the values that a branch within a side leaves."""
     condition, values = _condition(test()), _values(given)
     if isinstance(condition, bool):
@@ -84,7 +85,7 @@ def picked(test: Callable[[], Any], then: Callable[[], Any], otherwise: Callable
     """Return the value of `then if test else otherwise`; `plain`: what computes it as it was, outside of a side."""
     sides = (lambda: (then(),)), (lambda: (otherwise(),))
     if not plain:
-        return chosen(test, *sides, ())[0]
+        return chosen(test, *sides)[0]
     found = merged(test, *sides)
     return plain[0]() if found is None else found[0]
 
@@ -130,11 +131,11 @@ def number(value: Any) -> Any:
     return value
 
 
-def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+def call(function: Any, *args: Any) -> Any:
     """Call a function of numbers, or ask a tensor for its sizes."""
     of_tensor = type(function) is BuiltinMethodType and is_a(function.__self__, torch.Tensor)
     of_numbers = _of_numbers(function)
-    _require((of_tensor or of_numbers) and not kwargs)
+    _require(of_tensor or of_numbers)
     _require(not any(type(each) is torch.SymBool for each in args))  # torch has no bounds for a number of a condition
     for each in args:
         for part in each if type(each) in _SEQUENCES else (each,):

@@ -12,6 +12,7 @@ from shapeproof.constraints.errors import InternalError
 from shapeproof.export import check
 from shapeproof.export.trace.python import loops, rolled
 from tests.agreement import agree
+from tests.export.tracing import with_loops
 from tests.loop_models import (
     NOT_ONE_BODY,
     ONE_BODY,
@@ -95,25 +96,25 @@ def test_a_program_with_such_a_loop_is_saved_and_taken_apart(tmp_path):
 
 
 def test_a_function_is_written_over_only_where_a_loop_can_be():
-    assert [kind for kind in (*ONE_BODY, OfNoState) if loops.rolled(kind.forward) is None] == []
-    kept = {kind for kind in NOT_ONE_BODY if loops.rolled(kind.forward) is None}
+    assert [kind for kind in (*ONE_BODY, OfNoState) if with_loops(kind.forward) is None] == []
+    kept = {kind for kind in NOT_ONE_BODY if with_loops(kind.forward) is None}
     assert {ByTheStep, ReadAfterwards, InReverse, OfItsOwnRows, ByAClosure, Leaving, TheSameNameAround} <= kept
 
 
 def test_a_function_whose_source_is_not_its_code_stays():
     """The fault: the source was recorded, and eager runs the code: of a file before it was edited, or patched."""
     forward = type(Recurrent.forward)(Recurrent.forward.__code__, Recurrent.forward.__globals__)
-    assert loops.rolled(forward) is not None
+    assert with_loops(forward) is not None
     names = ("ones" if each == "zeros" else each for each in forward.__code__.co_names)
     forward.__code__ = forward.__code__.replace(co_names=tuple(names))
-    assert loops.rolled(forward) is None
+    assert with_loops(forward) is None
 
 
 @pytest.mark.parametrize("kind", ONE_BODY)
 def test_with_a_plain_number_a_function_written_over_does_the_same(kind):
     model, x = kind().eval(), torch.rand(2, 5, 4)
     names = {loops.CAN_ROLL: lambda _: False, loops.JOIN: lambda join, rows, *more, **by: join(rows, *more, **by)}
-    forward = type(kind.forward)(loops.rolled(kind.forward), {**kind.forward.__globals__, **names})
+    forward = type(kind.forward)(with_loops(kind.forward), {**kind.forward.__globals__, **names})
     torch.testing.assert_close(forward(model, x.clone()), model(x.clone()), rtol=0, atol=0)
 
 
