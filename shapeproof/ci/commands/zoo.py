@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-import shapeproof
+from shapeproof.ci.pages import specs
 from shapeproof.ci.terminal import fail, show
 from shapeproof.constraints.errors import nearest
 
 EXAMPLES = "Example: shapeproof zoo bert > shapeproof.toml"
 
-_PACKAGE = Path(shapeproof.__file__).parent
-_FILES = (_PACKAGE / "zoo.json", _PACKAGE.parent / "zoo" / "specs.json")
-"""In an installed package, and in a checkout."""
-
-
-def _specs() -> dict[str, str]:
-    file = next(each for each in _FILES if each.exists())
-    specs: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    return specs
-
 
 def _names(incomplete: str) -> list[str]:
-    return [name for name in _specs() if name.startswith(incomplete)]
+    return [name for name in specs() if name.startswith(incomplete)]
 
 
 def zoo(
@@ -35,7 +23,7 @@ def zoo(
     ] = None,
 ) -> None:
     """Print the spec of a public architecture to start from: sizes, ranges, relations, and what was proved of them."""
-    known = _specs()
+    known = specs()
     if name is None:
         show("\n".join(known))
     elif name in known:

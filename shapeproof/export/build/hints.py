@@ -51,13 +51,15 @@ def make_loadable(program: torch.export.ExportedProgram) -> None:
     the file says the value: a load that learns it from the check no longer finds where the number is taken.
     """
     env, ranges = env_of(program), program.range_constraints
-    held = Facts([formula for _, formula, _ in asserted(program)])
-    terms = {} if env is None else {free: term for free, term in env.terms.items() if env.about_data(free)}
-    for free in ranges.keys() & terms.keys():
-        bounds = proved_bounds(terms[free], held)
+    if env is None:
+        return
+    of_data = [free for free in ranges.keys() & env.terms.keys() if env.about_data(free)]
+    held = Facts([formula for _, formula, _ in asserted(program)] if of_data else [])
+    for free in of_data:
+        bounds = proved_bounds(env.terms[free], held)
         if bounds.lower is not None and bounds.lower == bounds.upper:
             ranges[free] = symbols.value_range(bounds)
-    small = [] if env is None else [free for free in ranges if ranges[free].lower < ranges[free].upper == 1]
+    small = [free for free in ranges if ranges[free].lower < ranges[free].upper == 1]
     for number in _numbers(program) if small else ():
         symbols.forget_hint(number, small)
 

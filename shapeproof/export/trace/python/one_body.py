@@ -250,8 +250,12 @@ def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor,
     """
     given = {key for node in graph.nodes if node.op == "placeholder" for key in storages(node.meta.get("val"))}
     outputs = [storages(node.meta.get("val")) for node in graph.output_node().all_input_nodes]
+    shared = [
+        {key for each in (node, *node.all_input_nodes) for key in storages(each.meta.get("val"))}
+        for node in filter(may_share, graph.nodes)
+    ]
     for first, last in pairs:
-        mine, its = (_perhaps_shared(graph, storages(each)) for each in (first, last))
+        mine, its = (_perhaps_shared(storages(each), shared) for each in (first, last))
         made = [at for at, node in enumerate(graph.nodes) if its.intersection(storages(node.meta.get("val")))]
         after = itertools.islice(graph.nodes, min(made, default=0) + 1, None)
         returned = any(its.intersection(keys) for keys in outputs)
@@ -261,14 +265,12 @@ def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor,
             raise NotOneBody("whether a loop has a step shows in what shares memory")
 
 
-def _perhaps_shared(graph: torch.fx.Graph, keys: Iterable[Any]) -> set[Any]:
+def _perhaps_shared(keys: Iterable[Any], shared: Sequence[set[Any]]) -> set[Any]:
     """Return storages, and all that may be one with them: of a dropout in evaluation eager returns the operand."""
     found, before = set(keys), -1
     while len(found) > before:
         before = len(found)
-        for node in filter(may_share, graph.nodes):
-            lying = {key for each in (node, *node.all_input_nodes) for key in storages(each.meta.get("val"))}
-            found |= lying if found & lying else set()
+        found = found.union(*(each for each in shared if found & each))
     return found
 
 
