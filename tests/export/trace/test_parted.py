@@ -114,6 +114,21 @@ def test_a_list_of_rows_is_joined_at_any_number_of_them():
     assert agrees(ONE[0], report.program)
 
 
+def appended(x):
+    rows = []
+    for row in x:
+        rows.append(row * 2)  # noqa: PERF401 - a loop is what is tried
+    return torch.stack(rows, 1)
+
+
+@pytest.mark.parametrize("function", [lambda x: torch.stack(list(x), 1), appended])
+def test_rows_lie_as_torch_joins_them_where_there_is_one(function):
+    """The fault: `contiguous()` leaves a tensor whose one row lies otherwise than in what torch stacks."""
+    program = checked(function).program.module()
+    inputs = [torch.rand(n, m) for n, m in itertools.product((1, 2, 6), (1, 2, 3))]
+    assert [program(x).stride() for x in inputs] == [function(x).stride() for x in inputs]
+
+
 @pytest.mark.parametrize(
     "use",
     [

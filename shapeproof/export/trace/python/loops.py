@@ -34,6 +34,7 @@ WALK = "numbers of rows"
 _WALKED, _NUMBER = "walked in a loop", "number of a row"
 _STEP, _STEPS = "step of a loop", "steps of a loop"
 _ROW = "row of "
+_LISTED = " of a loop"
 _UNREAD = "unread"
 _JOINING = frozenset({"stack", "cat", "concat"})
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.Pass)
@@ -74,6 +75,7 @@ class _Writer:
     """Writes the loops of one function over."""
 
     def __init__(self, function: ast.FunctionDef) -> None:
+        _name_lists_apart(function)
         self._function = function
         self._joined: set[str] = set()
         names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
@@ -246,7 +248,7 @@ def _is_over_a_range(loop: ast.For) -> bool:
     return False
 
 
-def _names(target: ast.expr) -> set[str]:
+def _names(target: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
 
 
@@ -302,6 +304,38 @@ def _joins(node: ast.AST) -> str | None:
         case ast.Call(ast.Attribute(_, function), [ast.Name(name), *_]) if function in _JOINING:
             return name
     return None
+
+
+def _name_lists_apart(function: ast.FunctionDef) -> None:
+    """Rename the lists whose names are later given to what joins them: in `hs = torch.stack(hs)`, `hs` is two values.
+
+    Law: between the list's making and that statement, which lie in one block, the name is the list; and no statement
+    that reads the name runs after the first and not after the second. So none may catch an exception, or leave a loop.
+    """
+    nodes = [*ast.walk(function)][1:]
+    if not any(isinstance(each, _LEAVING) for each in nodes):
+        inner = [each for each in nodes if isinstance(each, (*_FUNCTIONS, ast.ClassDef))]
+        otherwise = {name for each in nodes for name in (getattr(each, "name", None), getattr(each, "asname", None))}
+        _rename_lists(function, {str(name) for name in otherwise} | {name for each in inner for name in _names(each)})
+
+
+_LEAVING = (ast.Try, ast.TryStar, ast.With, ast.Break, ast.Continue, ast.Global, ast.Nonlocal)
+
+
+def _rename_lists(parent: ast.FunctionDef | ast.If | ast.For | ast.While, kept: set[str]) -> None:
+    for block in (parent.body, getattr(parent, "orelse", [])):
+        for at, statement in enumerate(block):
+            if isinstance(statement, ast.If | ast.For | ast.While):
+                _rename_lists(statement, kept)
+            match statement:
+                case ast.Assign([ast.Name(name)], value) if name not in kept:
+                    made = [begin for begin in range(at) if _makes_list(block[begin], name)]
+                    within: list[ast.AST] = [*block[made[-1] : at], value] if made else []
+                    uses = [node for each in within for node in ast.walk(each) if getattr(node, "id", None) == name]
+                    stores = [node for node in uses if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)]
+                    if len(stores) == 1 and any(_joins(node) == name for node in ast.walk(value)):
+                        for node in uses:
+                            node.id = f"{name}{_LISTED}"  # type: ignore[attr-defined]
 
 
 def _changes(node: ast.AST) -> bool:

@@ -176,13 +176,18 @@ def join(function: Callable[..., Any], rows: Any, *args: Any, **kwargs: Any) -> 
     known = function in {torch.stack, torch.cat, torch.concat} and type(dim) is int and kwargs.keys() <= {"dim"}
     if not known or len(args) > 1:
         raise NotOneBody("the rows of the loop are more than joined")
-    stacked = rows.stacked if type(rows) is Rows else rows.stacked.clone(memory_format=torch.contiguous_format)
+    stacked = rows.stacked
     if function is torch.stack:
-        return stacked.movedim(0, dim).contiguous()
+        return _laid_out(stacked.movedim(0, dim))
     if stacked.dim() == 1:
         raise NotOneBody("numbers are concatenated")
     dim %= stacked.dim() - 1
-    return stacked.movedim(0, dim).flatten(dim, dim + 1).contiguous()
+    return _laid_out(stacked.movedim(0, dim).flatten(dim, dim + 1))
+
+
+def _laid_out(joined: torch.Tensor) -> torch.Tensor:
+    """Return a copy that lies as what torch joins: where a size is 1, `contiguous()` would leave other strides."""
+    return joined.clone(memory_format=torch.contiguous_format)
 
 
 _NUMBERS = {int, float, bool, len, abs, isinstance, *(CALLED[name] for name in ("int", "float", "len", "isinstance"))}
