@@ -322,7 +322,7 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     """Attribute a finding to the question that explains it best, among those that its witness answers differently.
 
     A question about data explains itself, unless the model branches on data and the witness takes the other side. So
-    does a branch of the model that leads to its own `raise`.
+    does a branch of the model that leads to its own `raise`, and any question that no other one explains better.
     """
     witness = finding.witness
     of_itself = finding.by_model or finding.outcome is Outcome.DATA
@@ -331,7 +331,8 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     answered = [d for d in _open(trial) if d.formula.symbols <= witness.keys() and not holds_at(d.taken, witness)]
     if finding.outcome is Outcome.DATA:
         answered = [d for d in answered if d.of_the_model and trial.about_data(d.formula)]
-    best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
+    own = finding.decision
+    best = min(answered, key=lambda each: (_blame(each, finding.outcome), each.taken is not own.taken), default=own)
     return replace(finding, decision=best)
 
 

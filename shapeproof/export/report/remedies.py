@@ -198,14 +198,14 @@ def remedy(found: Exploration, inputs: Inputs, repairs: Sequence[Repair] | None,
 
 
 def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:
-    """Return the help for each reported requirement; help that concerns several is given at the first."""
+    """Return the help for each reported requirement; help that concerns several, or none, is given at the first."""
     found: list[tuple[Help, ...]] = [()] * len(required)
     groups = _together(_independent(repairs), inputs)
     for group in groups:
         symbols = frozenset[str]().union(*(repair.formula.symbols for repair in group))
-        about = [i for i, formula in enumerate(required) if symbols & formula.symbols]
+        about = [i for i, formula in enumerate(required) if symbols & formula.symbols] or [0]
         code = "\n".join(declarations(group, inputs).code)
-        if about and code:
+        if required and code:
             proof = _proof(len(about) - 1, inputs, together=len(groups) > 1)
             found[about[0]] += (Help(code, proof, _requires(group)),)
     return found
