@@ -20,6 +20,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.explore.points import Sizes
 from shapeproof.export.graph.aliasing import told_layouts
+from shapeproof.export.limits import TRACE_LIMIT
 from shapeproof.export.source.errors import is_mistake
 from shapeproof.export.trace.checks.raising import Raisings
 from shapeproof.export.trace.closed_trial import Where
@@ -57,7 +58,8 @@ class Attempts:
         """How traces are made: after a doubtful one not in place, since a model acts on layouts at all sizes; after
         one that may show a rounding, with torch's functions whole; after one in which a function of torch refuses
         `n > 1` for a bool, with each comparison decided at once; `rolling`: after one with a loop over a size, with
-        one step recorded for all, and after one with a branch whose sides compute numbers, with both computed."""
+        one step recorded for all, and after one with a branch whose sides compute numbers, with both computed; after
+        one that pads by remainders, and whose branches have too many sides, with the amounts that the model gives."""
         self._trace = trace
         self._progress = progress
         self._declared = inputs.facts().aside()
@@ -87,6 +89,9 @@ class Attempts:
             traced = again if again.program is not None else traced
         if traced.doubtful and "in_place" not in self._how:
             self._how["in_place"] = False
+            traced = once()
+        if traced.trial.padded and _has_many_sides(traced):
+            self._how["remainders"] = False
             traced = once()
         if traced.trial.overwrites:
             self._how["holding"] = False
@@ -169,6 +174,11 @@ def _asks_less(again: Traced, traced: Traced) -> bool:
     """
     before, after = ([step.decision.formula for step in each.trial.size_steps] for each in (traced, again))
     return len(after) < len(before) and len({*after} - {*before}) <= 1
+
+
+def _has_many_sides(traced: Traced) -> bool:
+    """True if the sides of the model's own branches need more traces together than one export may take."""
+    return 2 ** sum(step.decision.of_the_model for step in traced.trial.size_steps) >= TRACE_LIMIT
 
 
 def _has_no_loop(again: Traced, _: Traced) -> bool:

@@ -115,6 +115,8 @@ class Trial:
         """True if the program writes a buffer of which it has taken the number for a size."""
         self.shows_rounding = False
         """True if an operator may show where the program equals eager only up to rounding."""
+        self.padded = False
+        """True if the amount of a padding gave way to its remainder."""
         self.kept: set[str] = set()
         """The functions of torch that are kept although they take no symbolic size."""
         self.loops: set[Hashable] = set()

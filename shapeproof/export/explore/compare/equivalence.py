@@ -69,9 +69,9 @@ def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProg
 
 
 def _may_skip(graph: torch.fx.Graph) -> bool:
-    """True if a resizing or a mask may be without effect on a region, so that other operators count as well."""
+    """True if a resizing, a padding or a mask may be without effect on a region, so that other operators may do."""
     known = (known_of(node.target) for node in graph.nodes)
-    return any(each.resizes_image or (each.copies and each.copies.argument == "mask") for each in known)
+    return any(each.resizes_image or (each.copies and each.copies.argument) for each in known)
 
 
 def _returns_none(there: torch.export.ExportedProgram, trial: Trial) -> bool:

@@ -1,0 +1,160 @@
+"""`if n % 4: x = pad(x, ...)` is one program: an amount is a remainder, and padding by 0 is compared as a copy."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from shapeproof.contract.outside import OutsideDomain
+from shapeproof.export import Dim, check
+from tests.agreement import agree
+from tests.calling import Calls
+
+SHAPES = {"x": {0: Dim("b", min=1, max=3), 2: Dim("n", min=1, max=9)}}
+STEP = torch.nn.Conv1d(2, 3, 4, 4).requires_grad_(False)
+
+
+def padded(x):
+    if x.shape[2] % 4:
+        x = F.pad(x, (0, 4 - x.shape[2] % 4))
+    return x
+
+
+def cut_again(x):
+    y = F.conv_transpose1d(STEP(padded(x)), STEP.weight, stride=4)
+    return y[..., : x.shape[2]] * 2
+
+
+def by_name(x):
+    return STEP(F.pad(x, mode="constant", pad=[0, 4 - x.shape[2] % 4], value=0.0) if x.shape[2] % 4 else x)
+
+
+def unless_it_fits(x):
+    if not x.shape[2] % 4 == 0:  # noqa: SIM201 - as models write it
+        x = F.pad(x, (0, 4 - (x.shape[2] % 4)))
+    return x.reshape(x.shape[0], -1).sum(1)
+
+
+def by_two_dims(x):
+    if x.shape[0] % 3:
+        x = F.pad(x, (0, 0, 0, 0, 0, 3 - x.shape[0] % 3))
+    return padded(x) * 2
+
+
+ONE = [lambda x: STEP(padded(x)), lambda x: padded(x) + 1, cut_again, by_name, unless_it_fits, by_two_dims]
+
+
+def detached(x):
+    with torch.no_grad():
+        y = padded(x)
+    return y * 2
+
+
+def written(x):
+    y = padded(x * 1)
+    return y.add_(1)
+
+
+def written_apart(x):
+    z = x * 1
+    y = padded(z)
+    return y.add_(1), z
+
+
+def is_the_input(x):
+    y = padded(x)
+    return y if y is x else y + 1
+
+
+OTHERS = [
+    padded,
+    lambda x: F.dropout(padded(x), 0.5, training=False),
+    lambda x: padded(x).view(x.shape[0], -1),
+    lambda x: padded(x.transpose(0, 2).transpose(0, 2)).flatten(1) * 2,
+    lambda x: padded(x) * padded(x).stride(0),
+    lambda x: STEP(F.pad(x, (0, 5 - x.shape[2] % 4)) if x.shape[2] % 4 else x),
+    *(detached, written, written_apart, is_the_input),
+]
+
+
+def layouts(x):
+    yield x
+    yield x.transpose(1, 2).contiguous().transpose(1, 2)
+    yield x.repeat_interleave(2, 2)[..., ::2]
+    yield x[:1].expand_as(x)
+
+
+def seen(call, x):
+    """What a caller sees of a call: values, strides, whether it learns, whether the result is the input's memory."""
+    y = call(x)
+    y = y[0] if isinstance(y, tuple) else y
+    return y.stride(), y.requires_grad, y.data_ptr() == x.data_ptr()
+
+
+def agrees(function, report):
+    program, model = report.program.module(), Calls(function)
+    for b, n, learns in itertools.product(range(1, 4), range(1, 10), (False, True)):
+        for x in layouts(torch.rand(b, 2, n)):
+            x.requires_grad_(learns)
+            try:
+                found = seen(program, x)
+            except OutsideDomain:  # the model has read the layout, or whether the input learns
+                if x.is_contiguous() and not learns:
+                    return False
+                continue
+            if not agree(model, program, (x.detach(),)) or seen(model, x) != found:
+                return False
+    return True
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("at", range(len(ONE)))
+@pytest.mark.parametrize("length", [8, 7])
+def test_a_padding_to_a_multiple_is_one_program(at, length):
+    report = check(Calls(ONE[at]), (torch.rand(2, 2, length),), dynamic_shapes=SHAPES)
+    assert report.status == "proved", str(report)
+    assert agrees(ONE[at], report)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("at", range(len(OTHERS)))
+@pytest.mark.parametrize("length", [8, 7])
+def test_where_a_copy_shows_nothing_is_claimed_wrongly(at, length):
+    """No padding returns the operand, and a padding by 0 a copy: of another layout, without the operand's memory."""
+    report = check(Calls(OTHERS[at]), (torch.rand(2, 2, length),), dynamic_shapes=SHAPES)
+    assert report.status != "proved" or agrees(OTHERS[at], report)
+
+
+def test_a_padding_that_is_by_a_fact_of_the_domain_stays_as_it_is_written():
+    half = Dim("half", min=1, max=9)
+    report = check(Calls(padded), (torch.rand(2, 2, 3),), dynamic_shapes={"x": {2: 4 * half - 1}})
+    assert report.status == "proved", str(report)
+    padding = next(node for node in report.program.graph.nodes if node.target is torch.ops.aten.pad.default)
+    assert [amount.target for amount in padding.args[1][1:]] == [operator.sub]
+
+
+class Levels(torch.nn.Module):
+    """Each level has a branch of its own: padding by remainders, all their sides would be one trace each."""
+
+    def __init__(self, levels):
+        super().__init__()
+        self.levels = torch.nn.ModuleList(torch.nn.Conv1d(2, 2, 2, 2) for _ in range(levels))
+
+    def forward(self, x):
+        for level in self.levels:
+            if x.shape[2] % 2:
+                x = F.pad(x, (0, 2 - x.shape[2] % 2))
+            x = level(x)
+            x = x[:, :, :5] if x.shape[2] > 5 else x * 2
+        return x
+
+
+@pytest.mark.thorough
+def test_branches_with_too_many_sides_are_told_in_a_few_traces():
+    """The fault: Swin was undecided after 32 traces, each of which found that the program served."""
+    report = check(Levels(4), (torch.rand(2, 2, 16),), dynamic_shapes={"x": {2: Dim("n", min=1, max=64)}})
+    assert report.status == "refuted", str(report)
