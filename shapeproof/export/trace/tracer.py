@@ -70,7 +70,7 @@ from shapeproof.export.source.raised import only_in_the_first, raised_by_the_use
 from shapeproof.export.source.texts import hash_looked_up, number_in_text, number_used
 from shapeproof.export.trace.calls.fakes import as_asked, as_data, drops_nothing, refuse_hidden, view_of_copy, with_rows
 from shapeproof.export.trace.calls.operators import Operators
-from shapeproof.export.trace.calls.padding import PADDING, by_remainders
+from shapeproof.export.trace.calls.padding import PADDING, SLICE, by_remainders, from_the_start
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import failures_kept, hold_failures, is_of_tracing
 from shapeproof.export.trace.known.exact_numbers import assert_rests, held_in
@@ -166,7 +166,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
     _hook(model, env, holding=holding)
-    watched, watch = Watched(model), _Watch(env, aliasing=not trial.in_place, whole=whole, padding=remainders)
+    watched, watch = Watched(model), _Watch(env, aliasing=not trial.in_place, whole=whole, remainders=remainders)
     traced = _traced(env, model, at_once=at_once, loops=loops, branches=branches)
     with _nothing_swallowed(mod, inputs, trial), traced, torch_tracing(TracingContext(mode)):
         with while_the_model_runs(watch):
@@ -363,18 +363,18 @@ class _Watch(TorchFunctionMode):
     Some functions have operators that take a plain int; where a size is symbolic, other operators replace them
     (decompositions.py). The method `contiguous` calls its operator (as_eager.py).
     `aliasing`: dropout that drops nothing returns its operand (fakes.py). `whole`: functions that are replaced up to
-    rounding are kept. `padding`: paddings are by remainders (padding.py).
+    rounding are kept. `remainders`: paddings and crops are by them (padding.py).
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
     _parting = frozenset({torch.Tensor.unbind, torch.unbind})
 
-    def __init__(self, env: ProofShapeEnv, *, aliasing: bool, whole: bool, padding: bool) -> None:
+    def __init__(self, env: ProofShapeEnv, *, aliasing: bool, whole: bool, remainders: bool) -> None:
         super().__init__()
         self._env = env
         self._aliasing = aliasing
         self._whole = whole
-        self._padding = PADDING if padding else frozenset()
+        self._remainders = remainders
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -395,8 +395,10 @@ class _Watch(TorchFunctionMode):
             row = self._env.row and self._env.row(*args[:2])
             if row is not None:
                 return row
-        if func in self._padding:
+        if self._remainders and func in PADDING:
             args, kwargs = by_remainders(args, kwargs, self._env)
+        elif self._remainders and func is SLICE:
+            args = from_the_start(args, self._env)
         if func in self._parting and (args[1:] or (kwargs.get("dim", 0),)) == (0,):
             if not walking():
                 return rows_of(args[0]) or func(*args, **kwargs)

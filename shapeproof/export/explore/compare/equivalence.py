@@ -71,7 +71,8 @@ def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProg
 def _may_skip(graph: torch.fx.Graph) -> bool:
     """True if a resizing, a padding or a mask may be without effect on a region, so that other operators may do."""
     known = (known_of(node.target) for node in graph.nodes)
-    return any(each.resizes_image or (each.copies and each.copies.argument) for each in known)
+    joins = any(kind_of(node.target) == "cat" for node in graph.nodes)
+    return joins or any(each.resizes_image or (each.copies and each.copies.argument) for each in known)
 
 
 def _returns_none(there: torch.export.ExportedProgram, trial: Trial) -> bool:

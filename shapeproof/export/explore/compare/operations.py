@@ -28,10 +28,10 @@ from shapeproof.constraints.terms import Real, RealConstant, Term, constant
 from shapeproof.export.explore.compare.idle import has_none, idle
 from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.aliasing import observes_aliasing
+from shapeproof.export.graph.aliasing import observes_aliasing, told_layouts
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.layouts import Sizes, is_empty, same_layout
-from shapeproof.export.ops.table import DETACH, known_of
+from shapeproof.export.ops.table import DETACH, family_of, kind_of, known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.shim.trees import graph_modules, leaves
@@ -205,6 +205,7 @@ class Side:
     def copied(self, node: torch.fx.Node) -> torch.fx.Node | None:
         """Return the operand that a node copies unchanged, with the same layout, if neither is mutated."""
         source, numbers, neutral = nodes.copying(node)
+        source = source or self._beside_nothing(node)
         mine, other = self.value(node), self.value(source) if source is not None else None
         if (
             source is None
@@ -217,6 +218,20 @@ class Side:
             return None
         alike = same_layout(mine, other, self.sizes) and self._are(numbers, neutral, other)
         return source if alike else None
+
+    def _beside_nothing(self, node: torch.fx.Node) -> torch.fx.Node | None:
+        """Return what is joined with constants without elements: `cat([x, zeros(0)])` copies `x` of that dtype.
+
+        It lays the copy out row by row. Where something tells how it lies, an input in another layout would show it.
+        """
+        if node.op != "call_function" or kind_of(node.target) != "cat":
+            return None
+        joined = nodes.arguments(node)["tensors"]
+        some = [each for each in joined if not has_none(self.value(each), self)]
+        made = all(family_of(each.target) == "factory" for each in joined if each not in some)
+        if not (made and len(some) == 1 < len(joined)) or told_layouts(self.graph, set(storages(node.meta.get("val")))):
+            return None
+        return some[0] if kind(self.value(some[0])) == kind(self.value(node)) else None
 
     def _are(self, numbers: Any, neutral: int | None, source: torch.Tensor) -> bool:
         """True if all numbers, those of a mask or of a list, have one value; by default the operand's last sizes."""

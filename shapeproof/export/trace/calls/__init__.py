@@ -7,6 +7,6 @@ repeats.py     returns a result without a run
                recognizes views that are the same at every size
 fakes.py       corrects what torch's fakes note of a result, and refuses what they make up
                dropout that drops nothing returns its operand
-padding.py     amounts of a padding that are right where the model does not pad
+padding.py     amounts of a padding or crop, right where the model does neither
 stated.py      what users state about their operators, checked by the program
 """

@@ -1,9 +1,11 @@
-"""Amounts of a padding, so written that they are right where the model, which asks first, does not pad.
+"""Amounts of a padding or a crop, so written that they are right where the model, which asks first, does neither.
 
     if n % 4: x = pad(x, (0, 4 - n % 4))   ->   pad(x, (0, (4 - n % 4) % 4))
+    if p > 0: x = x[:, :-p]                ->   x[:, : x.shape[1] - p]
 
-Law: an amount gives way to its remainder only where the region proves both equal. Beyond it, where `n % 4 == 0`, the
-remainder is 0, and padding by 0 is a copy: there the program is compared with the model's own trace, as anywhere.
+Law: an amount gives way to another only where the region proves both equal. Beyond it, where `n % 4 == 0`, the new one
+is 0: padding by 0 is a copy, and a crop to the whole is a view. There the program is compared with the model's own
+trace, as anywhere.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
+from shapeproof.constraints.formulas import Formula
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 PADDING = frozenset({torch.nn.functional.pad, torch.constant_pad_nd})
+SLICE = torch.ops.aten.slice
+"""What torch's exporter calls for each slice of `x[:, :n]` with a symbolic number."""
 
 
 def by_remainders(args: Sequence[Any], kwargs: Mapping[str, Any], env: ProofShapeEnv) -> tuple[Any, Mapping[str, Any]]:
@@ -34,14 +39,26 @@ def _remainders(amounts: Any, env: ProofShapeEnv) -> Any:
 
 
 def _remainder(amount: torch.SymInt, env: ProofShapeEnv) -> Any:
-    """Return the remainder of an amount by its constant, if a decision of the trace, and no fact, makes them one."""
+    """Return the remainder of an amount by its constant, if a decision of the trace makes them one."""
     term = env.read(amount)
     divisor = next((coefficient for factors, coefficient in term.monomials if not factors), 0)
-    if divisor < 2:
-        return amount
-    one = f.eq(term, t.modulo(term, divisor))
+    one = divisor > 1 and _is_decided(f.eq(term, t.modulo(term, divisor)), env)
+    return amount % divisor if one else amount
+
+
+def from_the_start(args: Sequence[Any], env: ProofShapeEnv) -> Sequence[Any]:
+    """Return the arguments of a slice (tensor, dim, start, end, step), with its end counted from the start."""
+    if len(args) < len(("tensor", "dim", "start", "end")) or not isinstance(args[3], torch.SymInt):
+        return args
+    tensor, dim, start, end, *step = args
+    size, last = tensor.shape[dim], env.read(end)
+    within = env.trial.settled(f.ge(env.read(size) + last, 0)) is True
+    return (tensor, dim, start, size + end, *step) if within and _is_decided(f.le(last, -1), env) else args
+
+
+def _is_decided(formula: Formula, env: ProofShapeEnv) -> bool:
+    """True if a formula holds on the region by a decision of the trace, and by no fact."""
     trial = env.trial
-    if trial.settled(one) is not True or trial.settled(one, trial.facts) is True:
-        return amount
-    trial.padded = True
-    return amount % divisor
+    decided = trial.settled(formula) is True and trial.settled(formula, trial.facts) is not True
+    trial.padded |= decided
+    return decided

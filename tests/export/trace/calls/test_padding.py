@@ -15,6 +15,7 @@ from tests.agreement import agree
 from tests.calling import Calls
 
 SHAPES = {"x": {0: Dim("b", min=1, max=3), 2: Dim("n", min=1, max=9)}}
+HEAD = torch.rand(5, 2)
 STEP = torch.nn.Conv1d(2, 3, 4, 4).requires_grad_(False)
 
 
@@ -45,7 +46,38 @@ def by_two_dims(x):
     return padded(x) * 2
 
 
-ONE = [lambda x: STEP(padded(x)), lambda x: padded(x) + 1, cut_again, by_name, unless_it_fits, by_two_dims]
+def cropped(x):
+    rest = x.shape[2] % 4
+    if rest != 0:
+        x = x[:, :, :-rest]
+    return x.reshape(x.shape[0], 2, x.shape[2] // 4, 4).sum(3)
+
+
+def padded_and_cropped(x):
+    missing = -x.shape[2] % 4
+    if missing > 0:
+        x = F.pad(x, (0, missing))
+    y = x.unflatten(2, (-1, 4)).cumsum(3).flatten(2)
+    return (y[..., :-missing] if missing > 0 else y) * 2
+
+
+def joined(x):
+    missing = -x.shape[2] % 4
+    if missing:
+        x = torch.cat([x, x.new_zeros(x.shape[0], 2, missing)], 2)
+    return F.linear(x.transpose(1, 2), HEAD)
+
+
+def joined_before(x):
+    if x.shape[2] % 4:
+        x = torch.cat((torch.zeros(x.shape[0], x.shape[1], -x.shape[2] % 4), x), dim=-1)
+    return torch.cat([x + 1, x * 2], 1)
+
+
+ONE = [
+    *(lambda x: STEP(padded(x)), lambda x: padded(x) + 1, cut_again, by_name, unless_it_fits, by_two_dims),
+    *(cropped, padded_and_cropped, joined, joined_before),
+]
 
 
 def detached(x):
@@ -70,7 +102,57 @@ def is_the_input(x):
     return y if y is x else y + 1
 
 
+def joined_returned(x):
+    return torch.cat([x, x.new_zeros(x.shape[0], 2, -x.shape[2] % 4)], 2) if x.shape[2] % 4 else x
+
+
+def joined_of_another_dtype(x):
+    more = torch.zeros(x.shape[0], 2, -x.shape[2] % 4, dtype=torch.float64)
+    return (torch.cat([x, more], 2) if x.shape[2] % 4 else x) * 2
+
+
+def joined_with_what_learns(x):
+    more = LEARNS.expand(x.shape[0], 2, -x.shape[2] % 4)
+    return (torch.cat([x, more], 2) if x.shape[2] % 4 else x) * 2
+
+
+def joined_where_it_lies_shows(x):
+    return (torch.cat([x, x.new_zeros(x.shape[0], 2, -x.shape[2] % 4)], 2) if x.shape[2] % 4 else x) + 1
+
+
+def joined_and_written(x):
+    y = x * 1
+    z = torch.cat([y, y.new_zeros(x.shape[0], 2, -x.shape[2] % 4)], 2) if x.shape[2] % 4 else y
+    z.mul_(2)
+    return y + 1, z
+
+
+def cropped_and_written(x):
+    y = x * 1
+    z = y[..., : -(x.shape[2] % 4)] if x.shape[2] % 4 else y.clone()
+    z.mul_(2)
+    return y, z
+
+
+def cropped_beyond(x):
+    return x[..., : -(x.shape[2] % 4) - 3] * 2 if x.shape[2] % 4 else x * 2
+
+
+def cropped_by_strides(x):
+    y = x[..., : -(x.shape[2] % 4)] if x.shape[2] % 4 else x
+    return y.contiguous().view(-1), y.is_contiguous()
+
+
+LEARNS = torch.nn.Parameter(torch.zeros(1, 1, 1))
 OTHERS = [
+    *(
+        joined_returned,
+        joined_of_another_dtype,
+        joined_with_what_learns,
+        joined_where_it_lies_shows,
+        joined_and_written,
+    ),
+    *(cropped_and_written, cropped_beyond, cropped_by_strides),
     padded,
     lambda x: F.dropout(padded(x), 0.5, training=False),
     lambda x: padded(x).view(x.shape[0], -1),
