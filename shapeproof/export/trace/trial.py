@@ -116,7 +116,7 @@ class Trial:
         self.shows_rounding = False
         """True if an operator may show where the program equals eager only up to rounding."""
         self.padded = False
-        """True if the amount of a padding gave way to its remainder."""
+        """True if an amount gave way to one that is right where the model neither pads nor crops (padding.py)."""
         self.kept: set[str] = set()
         """The functions of torch that are kept although they take no symbolic size."""
         self.loops: set[Hashable] = set()

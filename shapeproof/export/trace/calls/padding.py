@@ -29,7 +29,7 @@ def by_remainders(args: Sequence[Any], kwargs: Mapping[str, Any], env: ProofShap
     """Return the arguments of a padding, with the remainders of its amounts."""
     if "pad" in kwargs:
         return args, {**kwargs, "pad": _remainders(kwargs["pad"], env)}
-    return (args[0], _remainders(args[1], env), *args[2:]), kwargs
+    return (*args[:1], *(_remainders(amounts, env) for amounts in args[1:2]), *args[2:]), kwargs
 
 
 def _remainders(amounts: Any, env: ProofShapeEnv) -> Any:
