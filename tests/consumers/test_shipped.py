@@ -62,6 +62,7 @@ def cases() -> list[Any]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "way"), cases())
 def test_runs_as_eager_at_every_size(name: str, way: str) -> None:
     case, model, program = shipped(name)

@@ -73,6 +73,7 @@ def test_a_constraint_names_declared_dims_and_can_be_read(text):
     assert sentence((X,), {"x": {0: B}}, constraints=(text,)).startswith(CONSTRAINTS[text])
 
 
+@pytest.mark.thorough
 def test_without_an_example_the_solver_must_find_sizes():
     dims = [Dim(name, min=1) for name in "abc"]
     with pytest.raises(UsageError, match=r"found no sizes that satisfy all .* no proof that there are none"):

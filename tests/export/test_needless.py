@@ -24,6 +24,7 @@ SHAPES = ({0: Dim("rows", min=1, max=32), 1: Dim("columns", min=1, max=32)},)
 NEEDED = ("rows % 4 == 0", "rows <= columns")
 
 
+@pytest.mark.thorough
 def test_what_is_needed_is_not_named_and_what_is_not_is():
     more = ("columns <= 30", "rows % 2 == 0", "rows != 5")
     assert needless_constraints(Fours(), EXAMPLE, dynamic_shapes=SHAPES, constraints=(*NEEDED, *more)) == more

@@ -186,6 +186,7 @@ def test_numbers_from_data_that_nobody_knows_stay_unknown(note):
     assert (report.status, report.notes[0]) == ("proved", note)
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(24), deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(-1, 6), st.sampled_from(sorted(WITHOUT_DATA)))
 def test_sizes_that_eager_rejects_are_refuted_without_data_too(factor, width, raising, note):

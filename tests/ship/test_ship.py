@@ -237,6 +237,7 @@ def test_the_file_has_the_contract_of_the_program(tmp_path):
     assert contracts.load(tmp_path / "m.pt2") == of_padding().report.contract
 
 
+@pytest.mark.thorough
 def test_a_shipped_file_is_guarded_by_the_contract_in_it(tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -93,6 +93,7 @@ def halving(x: torch.Tensor) -> torch.Tensor:
     return torch.clamp(x, min=0) if x.shape[0] <= 3 else x / 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", [2, 5])
 @pytest.mark.parametrize("changing", [False, True])
 def test_a_decomposition_that_takes_a_side_is_refused(example: int, changing: bool) -> None:
@@ -107,6 +108,7 @@ def test_a_decomposition_that_takes_a_side_is_refused(example: int, changing: bo
     assert all(agree(mod, run, (torch.randn(n, 2),)) for n in range(10))
 
 
+@pytest.mark.thorough
 def test_of_random_results_the_shapes_are_compared() -> None:
     mod = model(lambda x: F.dropout(x).relu())
     report = check(mod, (torch.randn(5, 2),), dynamic_shapes=(rows("n", 1, 9),))
@@ -120,6 +122,7 @@ def test_of_random_results_the_shapes_are_compared() -> None:
                 report.program.run_decompositions(apart)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_run_empty_is_refused_where_the_whole_can() -> None:
     """`roll` asks whether there is anything, and divides by the size if there is."""
     mod = model(lambda x, y: x.roll(y.shape[0], 0))
@@ -141,6 +144,7 @@ def test_a_compiler_that_takes_a_program_apart_is_stopped_where_that_is_wrong() 
         torch._inductor.aoti_compile_and_package(report.program)
 
 
+@pytest.mark.thorough
 def test_what_a_compiler_keeps_whole_is_not_taken_apart_without_end() -> None:
     """AOTInductor takes `clamp` apart into `clamp_min`, and torch's own table that into `clamp` again."""
     report = check(model(lambda x: x.clamp(min=1)), (torch.randn(5),), dynamic_shapes=(rows("n", 0, 9),))

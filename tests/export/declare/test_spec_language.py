@@ -72,6 +72,7 @@ def by_spec(mod, args, *, dynamic_shapes):
 # ---------------------------------------------------------------------- the same declarations
 
 
+@pytest.mark.thorough
 @few(10)
 @given(programs())
 def test_a_spec_declares_what_dims_declare(program):

@@ -32,6 +32,7 @@ DIVIDED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("branches", ["error", "split"])
 @pytest.mark.parametrize("name", DIVIDED)
 def test_where_a_question_is_not_defined_is_not_passed_over(name, branches):
@@ -69,6 +70,7 @@ def test_what_is_explored_anew_serves_the_example():
     judge(program, report)
 
 
+@pytest.mark.thorough
 def test_what_is_undecided_at_one_size_does_not_hide_what_is_wrong_at_others():
     """Where there are no rows nothing differs, and no proof says so; one declaration would settle both."""
     body = ["return x + (1 if 1 <= a < 4 else 2 if a % 2 else 3)"]
@@ -78,6 +80,7 @@ def test_what_is_undecided_at_one_size_does_not_hide_what_is_wrong_at_others():
     judge(program, report)
 
 
+@pytest.mark.thorough
 def test_an_undecided_point_hides_no_refutation():
     """The fault: at (1, 0) other operators give the same nothing, which is undecided, and hid that (2, 1) differs."""
     body = ["if b < a:", "    x = x * a", "return x + 1"]
@@ -104,6 +107,7 @@ def test_a_verdict_is_true_at_every_point_of_the_box(program):
     judged(program)
 
 
+@pytest.mark.thorough
 @few(25)
 @given(wide_programs())
 def test_a_verdict_on_a_wide_program_is_true_at_every_point_of_the_box(program):
@@ -116,6 +120,7 @@ def test_the_regions_of_a_random_program_partition_its_box(program):
     judged(program, branches="split")
 
 
+@pytest.mark.thorough
 @few(16)
 @given(wide_programs())
 def test_the_regions_of_a_wide_program_partition_its_box(program):
@@ -176,6 +181,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("branches", ["error", "split"])
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_a_diagnostic_names_the_whole_condition_under_which_eager_raises(name, branches):

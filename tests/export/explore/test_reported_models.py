@@ -370,6 +370,7 @@ class _Given(_Decoding):
         return self.decoder(x, memory, tgt_mask=mask)
 
 
+@pytest.mark.thorough
 def test_a_question_of_torchs_modules_about_data_is_shown_with_its_own_line():
     """Who knows that line knows the way out: the decoder asks only where `tgt_is_causal` is left out."""
     b, t = Dim("b", min=1, max=4), Dim("t", min=1, max=8)

@@ -97,6 +97,7 @@ def limited(program, monkeypatch, **options):
     judge(program, report, limited=True)
 
 
+@pytest.mark.thorough
 @few(16)
 @given(probing_programs().filter(lambda program: not program.raising))
 def test_an_export_cut_short_gives_a_program_that_is_right_or_refuses(program):
@@ -104,6 +105,7 @@ def test_an_export_cut_short_gives_a_program_that_is_right_or_refuses(program):
         limited(program, monkeypatch)
 
 
+@pytest.mark.thorough
 @few(25)
 @given(wide_programs().filter(lambda program: not program.raising))
 def test_a_split_cut_short_gives_programs_that_are_right_or_refuse(program):

@@ -233,6 +233,7 @@ def times(dim):
     return export(model, (torch.ones(5), 3), dynamic_shapes=({0: Dim("n", min=0, max=9)}, dim))
 
 
+@pytest.mark.thorough
 def test_an_int_that_one_program_fixes_is_a_size():
     found = compare(times(None), times(Dim.DYNAMIC(min=0, max=9)))
     assert (found.status, found.witness) == ("differs", {"x.shape[0]": 0, "k": 0})
@@ -257,6 +258,7 @@ OUTPUTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", range(len(OUTPUTS)))
 def test_numbers_containers_aliases_and_draws_are_compared(place):
     one, other = map(of_one, OUTPUTS[place])
@@ -265,17 +267,20 @@ def test_numbers_containers_aliases_and_draws_are_compared(place):
     assert (found.status, found.same_where) == ("differs", None)
 
 
+@pytest.mark.thorough
 def test_two_are_the_same_where_a_branch_is_kept_and_differ_beyond_it():
     found = compare(of_one(doubled), of_one(kept))
     assert (found.status, found.same_where, found.witness) == ("differs", ("x.shape[0] <= 30",), {"x.shape[0]": 31})
 
 
+@pytest.mark.thorough
 def test_the_programs_of_regions_are_compared_where_both_take_the_sizes():
     regions = of_one(parted, branches="split").programs
     assert [compare(each, of_one(doubled)).same_where for each in regions].count(("x.shape[0] <= 30",)) == 1
     assert compare(*regions).same_where is None
 
 
+@pytest.mark.thorough
 def test_torchs_program_and_a_loaded_one_compare_with_ours(tmp_path):
     path, model = tmp_path / "program.pt2", Model()
     args = torch.ones(3, 4), torch.ones(3)
@@ -289,6 +294,7 @@ def test_torchs_program_and_a_loaded_one_compare_with_ours(tmp_path):
     assert found.witness == {"x.shape[0]": 0, "y.shape[0]": 2}
 
 
+@pytest.mark.thorough
 def test_a_loaded_program_takes_what_its_graph_asserts(tmp_path):
     half, forward = Dim("half", min=1, max=4), lambda _, x, y: (x + 1, y)
     args, model = (torch.ones(4), torch.ones(2)), type("Of", (torch.nn.Module,), {"forward": forward})()
@@ -324,6 +330,7 @@ def test_inputs_of_other_kinds_or_structure_are_refused_in_a_sentence():
         compare(of(), Model())
 
 
+@pytest.mark.thorough
 def test_programs_with_other_state_are_not_the_same():
     """The fault: what may be trained, and what a state dict has, was not compared."""
 

@@ -295,6 +295,7 @@ def test_a_merged_program_that_returns_more_than_tensors_is_saved_and_loaded(nam
         assert all(agree(returned(RETURNED[name]), run, (torch.ones(n, 2),)) for n in (0, 1, 2, 3, 30))
 
 
+@pytest.mark.thorough
 def test_a_cond_without_results_is_left_out_where_nothing_acts():
     graphs = [split(returned(RETURNED[name]), (torch.ones(3, 2),), {"x": {0: N}}).merged().graph for name in RETURNED]
     conds = [any(node.target is torch.ops.higher_order.cond for node in graph.nodes) for graph in graphs]

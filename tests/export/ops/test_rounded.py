@@ -114,6 +114,7 @@ def test_a_kept_function_survives_a_save():
         assert torch.equal(run(x), x * steps(x, -1).sign())
 
 
+@pytest.mark.thorough
 def test_no_form_of_a_program_takes_a_kept_function_for_the_traced_size():
     """Torch itself would take `linspace(-1, 1, n)` for `linspace(-1, 1, 4)`, and say nothing."""
     file = io.BytesIO()

@@ -146,6 +146,7 @@ def case(request):
     return program, mod, vectors(program.example), space
 
 
+@pytest.mark.thorough
 def test_the_code_of_the_help_is_proved_when_pasted(case):
     program, mod, args, space = case
     report = check(mod, args, dynamic_shapes=eval(program.shapes, space), constraints=program.constraints)  # noqa: S307
@@ -158,6 +159,7 @@ def test_the_code_of_the_help_is_proved_when_pasted(case):
     assert check(mod, args, dynamic_shapes=shapes, constraints=space["constraints"]).status == "proved"
 
 
+@pytest.mark.thorough
 def test_what_is_declared_anew_holds_and_is_refused_outside(case):
     program, mod, args, space = case
     given = eval(program.shapes, space)  # noqa: S307
@@ -217,6 +219,7 @@ def test_nested_inputs_keep_their_form():
     assert str(repair.dynamic_shapes) == "{'a': [{0: 4*_n}, {'b': {0: Dim('m', min=0, max=40)}}]}"
 
 
+@pytest.mark.thorough
 def test_a_tensor_without_an_example_is_declared_anew():
     mod = model("return x.view(-1, 4)", "x")
     args = (TensorSpec(torch.float32, (Dim("n", min=2, max=64),)),)

@@ -243,6 +243,7 @@ def _same(one, other):
     return one.stride() == other.stride() and one.tolist() == other.tolist()
 
 
+@pytest.mark.thorough
 def test_nothing_is_left_of_exports_whose_programs_are_dropped():
     def exported():
         model = Holds(torch.arange(4.0))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 from shapeproof.export import Dim, check
@@ -50,6 +51,7 @@ def test_who_listens_changes_nothing(caplog):
     assert (str(heard), heard.spent, heard.decisions) == (str(unheard), unheard.spent, unheard.decisions)
 
 
+@pytest.mark.thorough
 def test_torchs_own_switch_shows_our_questions_in_place_of_its_guards():
     program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
     program += "import torch\nfrom tests.export.trace.test_question_log import checked\nchecked()"

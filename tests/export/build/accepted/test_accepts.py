@@ -89,6 +89,7 @@ def declarations(draw):
     ) if known else ()
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(15))
 @given(declarations())
 def test_a_contract_accepts_what_the_program_accepts_at_every_point_of_a_box(tmp_path_factory, declared):

@@ -416,6 +416,7 @@ def test_the_report_says_how_a_large_model_was_compared():
     assert any("by dataflow, without data" in note for note in report.notes)
 
 
+@pytest.mark.thorough
 def test_a_larger_size_takes_no_more_of_memory():
     """A product of this size would take 16 GB and hours; its operands and its result are only laid out."""
     mod = torch.nn.Linear(2**16, 2**16, bias=False, device="meta").to_empty(device="cpu")

@@ -212,6 +212,7 @@ class ManyAfter(torch.nn.Module):
         return a + b + c
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [ChunksAfter, SplitsAfter, ManyAfter])
 def test_a_line_requires_nothing_of_sizes_that_it_does_not_read(kind):
     """The fault: a finding at the line of `x` required what the line of `y` asks, beside a finding of its own."""
@@ -234,6 +235,7 @@ class BranchesBetween(torch.nn.Module):
         return a + b + z.view(-1, 3).sum()
 
 
+@pytest.mark.thorough
 def test_the_sizes_of_another_program_are_not_told_by_the_errors_of_other_lines():
     """The fault: the title was `x.shape[0] >= 6 and y.shape[0] <= 5 and z.shape[0] % 3 == 0`."""
     shapes = [{0: Dim(name, min=2, max=64)} for name in "xyz"]
@@ -249,6 +251,7 @@ class ReadsInABranch(torch.nn.Module):
         return x, tokens.view(-1, 2)
 
 
+@pytest.mark.thorough
 def test_the_witness_of_a_line_in_a_branch_takes_that_branch():
     """The fault: the sizes of the first points pass by the branch, and so the error of another line was shown."""
     shapes = [{0: Dim(name, min=1, max=64)} for name in ("x", "table", "tokens")]

@@ -52,6 +52,7 @@ def test_inferred_sizes_are_kept_as_equal_as_in_the_example_and_no_more_than_tha
         run(*inputs(3, 2))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shapes", [auto("n", "m", None), auto(None, "m", "k")])
 def test_a_claim_is_never_given_up(shapes):
     report = check(DropsTheMask(), inputs(), dynamic_shapes=shapes)

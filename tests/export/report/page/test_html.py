@@ -149,6 +149,7 @@ def test_a_contract_is_tables_of_its_inputs_and_formulas():
     assert "x.shape[0] <= 8" in rows
 
 
+@pytest.mark.thorough
 def test_regions_show_their_report_and_without_one_their_formulas():
     regions = reported("split", low=2).program
     assert "The code, and what it asks" in regions._repr_html_()

@@ -134,6 +134,7 @@ def test_sizes_of_one_shape_id_are_one_symbol_that_a_constraint_may_name():
     assert check(mod, (marked(4, shape_id="batch"), marked(4, shape_id="other"))).status == "refuted"
 
 
+@pytest.mark.thorough
 def test_sizes_of_one_shape_id_are_equal_in_the_example():
     args = (marked(4, shape_id="a b"), marked(5, shape_id="a b"))
     with pytest.raises(UsageError, match=r"the example has y.shape\[0\] = 5, but elsewhere `a_b` is 4"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import sympy
 import torch
 from hypothesis import given
@@ -58,6 +59,7 @@ class Divided(torch.nn.Module):
         return [torch.full((1,), each) for each in numbers]
 
 
+@pytest.mark.thorough
 def test_two_orders_of_dividing_are_two_numbers():
     shapes = ({0: Dim("t", min=0, max=20)}, {0: Dim("n", min=1, max=4)})
     report = check(Divided(), (torch.ones(7), torch.ones(3)), dynamic_shapes=shapes)

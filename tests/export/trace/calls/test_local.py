@@ -99,6 +99,7 @@ def test_a_rank_that_is_certainly_wrong_refutes_though_a_size_is_wrong_before_it
     assert report.status == "refuted", str(report)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", [check, retraced])
 @pytest.mark.parametrize("size", [(3, 4), (0, 3)])
 def test_a_guard_that_follows_from_what_is_asked_after_it_is_not_left_out(how, size):

@@ -32,6 +32,7 @@ DIFFER = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", DIFFER)
 def test_a_count_that_must_equal_a_size_is_a_check(count):
     """The faults: a side that raises was no check, as an operator had asked of the count; a mask cannot hold a sum."""

@@ -162,6 +162,7 @@ def test_a_check_in_a_branch_of_torch_cond_by_size_is_kept(made):
     assert not differing(by_size(checked(made)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("made", [unsaid, said, number, size, rows])
 def test_a_check_in_a_branch_of_torch_cond_by_data_is_kept(made):
     assert not differing(by_data(checked(made)))
@@ -172,6 +173,7 @@ def test_an_unused_operator_in_a_branch_of_torch_cond_is_kept(made):
     assert not differing(by_size(checked(made)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("made", CHECKS)
 def test_merged_regions_make_the_checks_of_each_region(made):
     assert not differing(by_if(checked(made)))

@@ -255,6 +255,7 @@ DIFFERENT = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", DIFFERENT, ids=lambda function: function.__name__)
 def test_what_only_looks_the_same_is_asked_for(function):
     """Sizes that may differ broadcast in eager where one of them is 1; the program checks that they are equal."""
