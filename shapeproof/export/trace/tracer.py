@@ -70,7 +70,7 @@ from shapeproof.export.source.raised import only_in_the_first, raised_by_the_use
 from shapeproof.export.source.texts import hash_looked_up, number_in_text, number_used
 from shapeproof.export.trace.calls.fakes import as_asked, as_data, drops_nothing, refuse_hidden, view_of_copy, with_rows
 from shapeproof.export.trace.calls.operators import Operators
-from shapeproof.export.trace.calls.padding import PADDING, SLICE, by_remainders, from_the_start
+from shapeproof.export.trace.calls.padding import PADDING, PART, by_remainders, from_the_start
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import failures_kept, hold_failures, is_of_tracing
 from shapeproof.export.trace.known.exact_numbers import assert_rests, held_in
@@ -397,7 +397,7 @@ class _Watch(TorchFunctionMode):
                 return row
         if self._remainders and func in PADDING:
             args, kwargs = by_remainders(args, kwargs, self._env)
-        elif self._remainders and func is SLICE:
+        elif self._remainders and func is PART:
             args = from_the_start(args, self._env)
         if func in self._parting and (args[1:] or (kwargs.get("dim", 0),)) == (0,):
             if not walking():

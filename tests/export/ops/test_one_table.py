@@ -26,6 +26,7 @@ _WORD = re.compile(r"(?:aten\.)?(\w+?)_?(?:\.\w*)?")
 TABLE = "export/ops/table.py"
 ALSO = {
     "export/build/assertions.py": {"permute"},  # raises for another rank, in a graph
+    "export/explore/compare/literals.py": {"lift_fresh_copy", "scalar_tensor"},  # what torch records of an integer
     "export/explore/compare/uniform.py": {"ones_like", "zeros_like"},  # of the pointwise, these read no element
     "export/graph/emit.py": {"alias", "squeeze"},  # a squeeze in a graph, its dims named; an alias where none is left
     "export/trace/checks/failures.py": {"count_nonzero", "ge", "new_ones"},  # an assertion that uses a call's result

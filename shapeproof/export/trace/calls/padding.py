@@ -18,10 +18,11 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export.ops.table import SLICE
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 PADDING = frozenset({torch.nn.functional.pad, torch.constant_pad_nd})
-SLICE = torch.ops.aten.slice
+PART = SLICE.overloadpacket
 """What torch's exporter calls for each slice of `x[:, :n]` with a symbolic number."""
 
 
