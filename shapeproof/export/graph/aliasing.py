@@ -16,7 +16,7 @@ Law: an operator that is not known to go by the sizes of its operands alone is t
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -153,6 +153,31 @@ def told_layouts(graph: torch.fx.Graph, relaid: Collection[Any]) -> set[Any]:
             for storage in storages(node.meta.get("val")):
                 reaching[storage] = reaching.get(storage, set()) | found
     return told
+
+
+def tells_inputs_apart(program: torch.export.ExportedProgram, copies: Iterable[torch.fx.Node]) -> bool:
+    """True if something may tell how a copy lies, and that depends on how an input lies.
+
+    Where the model copies nothing, its tensor lies as the input does: as the copy, if the input lies as the example.
+    """
+    laid = laid_by_inputs(program)
+    copied = (node for node in copies if any(laid.intersection(_stored(each)) for each in node.all_input_nodes))
+    return bool(told_layouts(program.graph, {storage for node in copied for storage in _stored(node)}))
+
+
+def laid_by_inputs(program: torch.export.ExportedProgram) -> set[Any]:
+    """Return the storages of the tensors that lie in memory as an input does, as far as is known."""
+    inputs = set(program.graph_signature.user_inputs)
+    found = set[Any]()
+    for node in program.graph.nodes:
+        laid = any(found.intersection(_stored(each)) for each in node.all_input_nodes) and not _lies_row_by_row(node)
+        if laid or (node.op == "placeholder" and node.name in inputs):
+            found.update(_stored(node))
+    return found
+
+
+def _stored(node: torch.fx.Node) -> list[Any]:
+    return storages(node.meta.get("val"))
 
 
 def _reaching(node: torch.fx.Node, reaching: dict[Any, set[Any]]) -> set[Any]:

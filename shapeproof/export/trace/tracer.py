@@ -37,6 +37,7 @@ from shapeproof.export.ops.properties import (
     FUNCTION,
     GRAD_FN,
     METADATA,
+    STRIDES,
     acts_on_layout,
     properties_read,
     read_in_bodies,
@@ -178,7 +179,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
     _refuse_computed(program, mode)
-    _refuse_told_apart(program, env)
+    _show_loops(program, env, rolled=bool(loops))
     _share_constants(program, copied)
     _complete(program)
     _note_for_another(program, env)
@@ -207,13 +208,14 @@ def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int,
         program.constants[name] = copied.get(id(value), value)
 
 
-def _refuse_told_apart(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
-    """Refuse a program in which it shows that a loop had no step; what reads that is loaded with the first loop."""
-    if env.perhaps_the_same:
-        from shapeproof.export.trace.python.one_body import refuse_told_apart
+def _show_loops(program: torch.export.ExportedProgram, env: ProofShapeEnv, *, rolled: bool) -> None:
+    """Refuse a program in which it shows that a loop had no step; have it keep to the inputs' layout if a loop does."""
+    if rolled:  # few models have a loop over a size
+        from shapeproof.export.trace.python.one_body import refuse_told_apart, takes_a_layout
 
         pairs, env.perhaps_the_same = env.perhaps_the_same, []
         refuse_told_apart(program.graph, pairs)
+        env.trial.layouts.reads |= {STRIDES} if takes_a_layout(program) else set()
 
 
 def _complete(program: torch.export.ExportedProgram) -> None:

@@ -44,8 +44,10 @@ from shapeproof.export.explore.compare.operations import (
     stale_metadata,
 )
 from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import tells_inputs_apart
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.ops.shapes.layouts import same_shape, same_strides
 from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
@@ -242,7 +244,15 @@ class _Comparison:
         if len(a) != len(b):
             longer = a if len(a) > len(b) else b
             return at(longer[min(len(a), len(b))], "one program does more than the other")
-        return self._checks() or self.kept_calls()
+        found = self._checks() or self.kept_calls()
+        if found is None and self._copies_otherwise():
+            self._trial.layouts.reads.add(STRIDES)
+        return found
+
+    def _copies_otherwise(self) -> bool:
+        """True if one program copies what the other does not, and for inputs in another layout that would show."""
+        ours, theirs = ([node.target for node in side.copies] for side in (self.left, self.right))
+        return ours != theirs and any(tells_inputs_apart(side.program, side.copies) for side in (self.left, self.right))
 
     def kept_calls(self) -> Difference | None:
         """Compare what submodules with preserved signatures take and return."""

@@ -66,6 +66,8 @@ class Side:
     returned: set[Any] = field(default_factory=set)
     """The returned storages."""
     _may_be_returned: set[Any] = field(default_factory=set)
+    copies: list[torch.fx.Node] = field(default_factory=list)
+    """The calls that copy, here or at other sizes, and do not count."""
     idle: frozenset[torch.fx.Node] = frozenset()
     """The calls without effect on the region, once the operations are selected."""
     moved: Moved | None = None
@@ -113,6 +115,8 @@ class Side:
         for node in self.graph.nodes:
             copied = copies.get(node)
             self._cut(node, copied)
+            if copied is not None or (known_of(node.target).alias_or_copy and self.is_view(node)):
+                self.copies.append(node)
             if copied is not None:
                 self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
                 continue

@@ -13,8 +13,9 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import ShapeproofError
-from shapeproof.export.graph.aliasing import may_share, written_inputs
+from shapeproof.export.graph.aliasing import laid_by_inputs, may_share, written_inputs
 from shapeproof.export.graph.nodes import changed_operands, metadata, operands
+from shapeproof.export.ops.schemas import is_higher_order
 from shapeproof.export.shim.bodies import is_recorded, recorded, recorder, scan
 from shapeproof.export.shim.process.each_call import unrecorded
 from shapeproof.export.shim.replaced import replaced
@@ -263,6 +264,13 @@ def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor,
         written = {key for node in after for each in changed_operands(node) for key in storages(each.meta.get("val"))}
         if not made or shown or written & (mine | its):
             raise NotOneBody("whether a loop has a step shows in what shares memory")
+
+
+def takes_a_layout(program: torch.export.ExportedProgram) -> bool:
+    """True if a loop takes a tensor that lies as an input does: so lies in eager what it carries on, and here in order."""
+    laid = laid_by_inputs(program)
+    taken = (each for node in program.graph.nodes if is_higher_order(node.target) for each in node.all_input_nodes)
+    return any(laid.intersection(storages(each.meta.get("val"))) for each in taken)
 
 
 def _perhaps_shared(keys: Iterable[Any], shared: Sequence[set[Any]]) -> set[Any]:
