@@ -322,7 +322,7 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     """Attribute a finding to the question that explains it best, among those that its witness answers differently.
 
     A question about data explains itself, unless the model branches on data and the witness takes the other side. So
-    does a branch of the model that leads to its own `raise`, and any question that no other one explains better.
+    does a branch of the model that leads to its own `raise`, and an assumption of torch's, of several of them.
     """
     witness = finding.witness
     of_itself = finding.by_model or finding.outcome is Outcome.DATA
@@ -332,8 +332,11 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     if finding.outcome is Outcome.DATA:
         answered = [d for d in answered if d.of_the_model and trial.about_data(d.formula)]
     own = finding.decision
-    best = min(answered, key=lambda each: (_blame(each, finding.outcome), each.taken is not own.taken), default=own)
-    return replace(finding, decision=best)
+
+    def rank(decision: Decision) -> tuple[int, bool]:
+        return _blame(decision, finding.outcome), decision.kind is Kind.ASSUMED and decision.taken is not own.taken
+
+    return replace(finding, decision=min(answered, key=rank, default=own))
 
 
 def _open(trial: Trial) -> list[Decision]:

@@ -267,7 +267,7 @@ def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor,
 
 
 def takes_a_layout(program: torch.export.ExportedProgram) -> bool:
-    """True if a loop takes a tensor that lies as an input does: so lies in eager what it carries on, and here in order."""
+    """True if a loop takes a tensor that lies as an input does: so does in eager what it carries on, here in order."""
     laid = laid_by_inputs(program)
     taken = (each for node in program.graph.nodes if is_higher_order(node.target) for each in node.all_input_nodes)
     return any(laid.intersection(storages(each.meta.get("val"))) for each in taken)
