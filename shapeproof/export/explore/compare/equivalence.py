@@ -48,7 +48,7 @@ from shapeproof.export.graph.aliasing import tells_inputs_apart
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.properties import STRIDES
-from shapeproof.export.ops.shapes.layouts import same_shape, same_strides
+from shapeproof.export.ops.shapes.layouts import same_shape, same_strides, same_where_any
 from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
 from shapeproof.export.shim.storages import kind
@@ -376,7 +376,11 @@ class _Comparison:
         if self._have_none(mine, other):
             return self._same_value(a, b)
         alike = self._same_storage(mine, other) or self._same_elements(mine, other)
-        return alike and self._same_value(a, b) and same_strides(a, b, self._sizes)
+        return alike and self._same_value(a, b) and (same_strides(a, b, self._sizes) or self._same_where_any(a, b))
+
+    def _same_where_any(self, a: torch.Tensor, b: torch.Tensor) -> bool:
+        """True if two tensors lie alike where they have elements, and nothing tells how one without elements lies."""
+        return not (self.left.lays_bare or self.right.lays_bare) and same_where_any(a, b, self._sizes)
 
     def _same_elements(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors hold the same elements of the state, and one is a table resized to its own size."""

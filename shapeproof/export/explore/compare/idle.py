@@ -19,7 +19,7 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import kind_of, known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, tensors_in
@@ -103,7 +103,8 @@ def _is_harmless(node: torch.fx.Node, made: Sequence[Any], there: Side) -> bool:
 
 def _is_same_everywhere(target: Any, tensors: Any, there: Side) -> bool:
     """True if an operator that looks at sizes finds no elements along the same dims at all points of a region."""
-    if torch.Tag.pointwise in target.tags or schemas.is_view_operator(target, pure=True):
+    filled = kind_of(target) in {"constant", "full"}
+    if filled or torch.Tag.pointwise in target.tags or schemas.is_view_operator(target, pure=True):
         return True
     sizes = (size for each in tensors_in(tensors) for size in each.shape)
     return all(there.one_value(size) is not None or there.sizes.at_least(size, 1) for size in sizes)

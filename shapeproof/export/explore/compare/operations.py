@@ -30,7 +30,7 @@ from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing, told_layouts
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shapes.layouts import Sizes, is_empty, same_layout
+from shapeproof.export.ops.shapes.layouts import Sizes, is_empty, same_where_any
 from shapeproof.export.ops.table import DETACH, family_of, kind_of, known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages
@@ -220,7 +220,7 @@ class Side:
             return None
         if not self.at(source) or not self.changed.isdisjoint([*self.at(node), *self.at(source)]):
             return None
-        alike = same_layout(mine, other, self.sizes) and self._are(numbers, neutral, other)
+        alike = same_where_any(mine, other, self.sizes) and self._are(numbers, neutral, other)
         return source if alike else None
 
     def _beside_nothing(self, node: torch.fx.Node) -> torch.fx.Node | None:

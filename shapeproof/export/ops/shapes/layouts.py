@@ -71,12 +71,13 @@ def same_shape(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
 
 def same_layout(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
     """True if two strided tensors have the same shape and offset, and strides that differ reach no element."""
-    return (
-        mine.layout == torch.strided
-        and same_shape(mine, other, sizes)
-        and sizes.equal(mine.storage_offset(), other.storage_offset())
-        and (same_strides(mine, other, sizes) or is_empty(mine, sizes))
-    )
+    begun = _begin_alike(mine, other, sizes)
+    return begun and (same_strides(mine, other, sizes) or is_empty(mine, sizes))
+
+
+def _begin_alike(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
+    shaped = mine.layout == torch.strided and same_shape(mine, other, sizes)
+    return shaped and sizes.equal(mine.storage_offset(), other.storage_offset())
 
 
 def same_strides(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
@@ -84,6 +85,18 @@ def same_strides(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
     common = min(mine.dim(), other.dim())
     last = (each[len(each) - common :] for each in (mine.shape, mine.stride(), other.stride()))
     return all(sizes.equal(a, b) or sizes.at_most(size, 1) for size, a, b in zip(*last, strict=True))
+
+
+def same_where_any(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
+    """The same, where some of the sizes give elements and others none: one proof for each stride."""
+    none = f.disjunction(*(f.eq(sizes.read(size), 0) for size in mine.shape))
+
+    def agree(size: Size, a: Size, b: Size) -> bool:
+        idle = f.disjunction(none, f.le(sizes.read(size), 1))
+        return sizes.equal(a, b) or sizes.known(f.disjunction(idle, f.eq(sizes.read(a), sizes.read(b))))
+
+    begun = _begin_alike(mine, other, sizes)
+    return begun and all(map(agree, mine.shape, mine.stride(), other.stride()))
 
 
 def is_empty(tensor: torch.Tensor, sizes: Sizes) -> bool:

@@ -15,6 +15,7 @@ from tests.agreement import agree
 from tests.calling import Calls
 
 SHAPES = {"x": {0: Dim("b", min=1, max=3), 2: Dim("n", min=1, max=9)}}
+FROM_NONE = {"x": {0: Dim("b", min=0, max=3), 2: Dim("n", min=0, max=9)}}
 HEAD = torch.rand(5, 2)
 STEP = torch.nn.Conv1d(2, 3, 4, 4).requires_grad_(False)
 
@@ -240,3 +241,18 @@ def test_branches_with_too_many_sides_are_told_in_a_few_traces():
     """The fault: Swin was undecided after 32 traces, each of which found that the program served."""
     report = check(Levels(4), (torch.rand(2, 2, 16),), dynamic_shapes={"x": {2: Dim("n", min=1, max=64)}})
     assert report.status == "refuted", str(report)
+
+
+@pytest.mark.parametrize("function", [lambda x: padded(x) * 2, joined, padded_and_cropped])
+def test_a_size_of_0_is_served_too(function):
+    """The fault: padded by 0, a tensor without elements has other strides than one that is not padded."""
+    report = check(Calls(function), (torch.rand(2, 2, 7),), dynamic_shapes=FROM_NONE)
+    assert report.status == "proved", str(report)
+    inputs = [torch.rand(b, 2, n) for b, n in itertools.product(range(4), range(10))]
+    assert all(agree(Calls(function), report.program.module(), (x,)) for x in inputs)
+
+
+def test_an_inferred_size_is_on_either_side():
+    report = check(Calls(padded_and_cropped), (torch.rand(2, 2, 7),), dynamic_shapes={"x": {2: Dim.AUTO}})
+    assert report.status == "proved", str(report)
+    assert all(agree(Calls(padded_and_cropped), report.program.module(), (torch.rand(2, 2, n),)) for n in range(10))
