@@ -45,6 +45,7 @@ from shapeproof.export.ops.properties import (
     tensor_of,
 )
 from shapeproof.export.ops.shapes.layouts import lies_in_order
+from shapeproof.export.ops.table import SLICE
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model, walking
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves, spec_is_read
@@ -71,7 +72,6 @@ from shapeproof.export.source.raised import only_in_the_first, raised_by_the_use
 from shapeproof.export.source.texts import hash_looked_up, number_in_text, number_used
 from shapeproof.export.trace.calls.fakes import as_asked, as_data, drops_nothing, refuse_hidden, view_of_copy, with_rows
 from shapeproof.export.trace.calls.operators import Operators
-from shapeproof.export.trace.calls.padding import PADDING, PART, by_remainders, from_the_start
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.checks.failures import failures_kept, hold_failures, is_of_tracing
 from shapeproof.export.trace.known.exact_numbers import assert_rests, held_in
@@ -158,12 +158,10 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
     Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run.
     `whole`: keep torch's functions that ours equal up to rounding. `at_once`: decide each comparison where it is made.
-    `holding`: take numbers from buffers. `remainders`: pad by them (padding.py). `loops`, `branches`: what is written
-    over. The rest: as torch's.
+    `holding`: take numbers from buffers. `remainders`: pad by them. `loops`, `branches`: what is written over.
     """
     trial.in_place, trial.parts = trial.in_place and in_place, _parting() if parts else None
-    args, kwargs = inputs.at(trial.point, filled=on_data)
-    copied: dict[int, torch.Tensor] = {}
+    (args, kwargs), copied = inputs.at(trial.point, filled=on_data), dict[int, torch.Tensor]()
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
     _hook(model, env, holding=holding)
@@ -370,6 +368,7 @@ class _Watch(TorchFunctionMode):
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
     _parting = frozenset({torch.Tensor.unbind, torch.unbind})
+    _resizing = frozenset({torch.nn.functional.pad, torch.constant_pad_nd, SLICE.overloadpacket})
 
     def __init__(self, env: ProofShapeEnv, *, aliasing: bool, whole: bool, remainders: bool) -> None:
         super().__init__()
@@ -397,10 +396,10 @@ class _Watch(TorchFunctionMode):
             row = self._env.row and self._env.row(*args[:2])
             if row is not None:
                 return row
-        if self._remainders and func in PADDING:
-            args, kwargs = by_remainders(args, kwargs, self._env)
-        elif self._remainders and func is PART:
-            args = from_the_start(args, self._env)
+        if self._remainders and func in self._resizing:
+            from shapeproof.export.trace.calls.padding import right_beyond  # few models pad or crop
+
+            args, kwargs = right_beyond(func, args, kwargs, self._env)
         if func in self._parting and (args[1:] or (kwargs.get("dim", 0),)) == (0,):
             if not walking():
                 return rows_of(args[0]) or func(*args, **kwargs)

@@ -85,6 +85,8 @@ class Trial:
 
     is_taken_apart = False
     """True if the trace is over and the program is being decomposed."""
+    padded = False
+    """True if an amount gave way to one that is right where the model neither pads nor crops (padding.py)."""
     is_over = False
     """True if the trace is over and consumers ask about the whole program."""
 
@@ -115,8 +117,6 @@ class Trial:
         """True if the program writes a buffer of which it has taken the number for a size."""
         self.shows_rounding = False
         """True if an operator may show where the program equals eager only up to rounding."""
-        self.padded = False
-        """True if an amount gave way to one that is right where the model neither pads nor crops (padding.py)."""
         self.kept: set[str] = set()
         """The functions of torch that are kept although they take no symbolic size."""
         self.loops: set[Hashable] = set()

@@ -21,13 +21,13 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.ops.table import SLICE
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
-PADDING = frozenset({torch.nn.functional.pad, torch.constant_pad_nd})
-PART = SLICE.overloadpacket
-"""What torch's exporter calls for each slice of `x[:, :n]` with a symbolic number."""
+Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 
 
-def by_remainders(args: Sequence[Any], kwargs: Mapping[str, Any], env: ProofShapeEnv) -> tuple[Any, Mapping[str, Any]]:
-    """Return the arguments of a padding, with the remainders of its amounts."""
+def right_beyond(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], env: ProofShapeEnv) -> Arguments:
+    """Return the arguments of a padding or a slice: torch's exporter calls `aten.slice` for `x[:, :n]`."""
+    if func is SLICE.overloadpacket:
+        return _from_the_start(args, env), kwargs
     if "pad" in kwargs:
         return args, {**kwargs, "pad": _remainders(kwargs["pad"], env)}
     return (*args[:1], *(_remainders(amounts, env) for amounts in args[1:2]), *args[2:]), kwargs
@@ -47,7 +47,7 @@ def _remainder(amount: torch.SymInt, env: ProofShapeEnv) -> Any:
     return amount % divisor if one else amount
 
 
-def from_the_start(args: Sequence[Any], env: ProofShapeEnv) -> Sequence[Any]:
+def _from_the_start(args: Sequence[Any], env: ProofShapeEnv) -> Sequence[Any]:
     """Return the arguments of a slice (tensor, dim, start, end, step), with its end counted from the start."""
     if len(args) < len(("tensor", "dim", "start", "end")) or not isinstance(args[3], torch.SymInt):
         return args
