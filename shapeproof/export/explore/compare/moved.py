@@ -2,7 +2,8 @@
 
 A vision transformer interpolates its table of positions, or takes it as it is where the image has the table's size. At
 that size, interpolating moves elements and computes nothing: each weight is 1 or 0. To compare two tensors of moved
-elements, this file runs the moves on the elements' numbers.
+elements, this file runs the moves on the elements' numbers. A table that is looked up by a buffer (`position_ids`) is
+moved, too: by the integers that the buffer holds, if nothing but the model sets them.
 
 Law: two tensors with the same numbers in the same places have equal elements. A weight of 0 times an infinity is nan,
 and -0.0 may become 0.0, so the law holds for parameters of finite numbers without -0.0.
@@ -14,6 +15,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.export.graph_signature import InputKind
 
 from shapeproof.export.limits import CHEAP_ELEMENTS
 from shapeproof.export.ops import schemas
@@ -41,7 +43,8 @@ class Moved:
         """The nodes that return moved elements which were resized to their own size."""
         for node in side.graph.nodes:
             operands = self.resized.intersection(node.all_input_nodes)
-            if (operands or known_of(node.target).resizes_image) and self.numbers(node) is not None:
+            begins = known_of(node.target).resizes_image or kind_of(node.target) == "embedding"
+            if (operands or begins) and self.numbers(node) is not None:
                 self.resized.add(node)
 
     @functools.cached_property
@@ -83,11 +86,26 @@ class Moved:
         elif kind_of(target) in _MOVES and not schemas.is_mutable(target):
             args, kwargs = self._argument([*node.args]), {name: self._argument(v) for name, v in node.kwargs.items()}
             moved = target(*args, **kwargs)
+        elif kind_of(target) == "embedding" and not any(node.args[3:]):  # of plain gradients
+            places = self._places(node.args[1])
+            moved = self._argument(node.args[0])[places]
         else:
             raise _Unknown
         if moved.numel() > CHEAP_ELEMENTS:
             raise _Unknown
         return moved
+
+    def _places(self, node: Any) -> torch.Tensor:
+        """Return the integers in a buffer that no state dict holds and that the program does not write."""
+        program = self._side.program
+        specs = (each for each in program.graph_signature.input_specs if each.arg.name == node.name)
+        spec = next((each for each in specs if each.kind is InputKind.BUFFER and not each.persistent), None)
+        found = None if spec is None else program.constants.get(str(spec.target))
+        if not isinstance(found, torch.Tensor) or not self._side.is_fixed(node):
+            raise _Unknown
+        if found.dtype != torch.int64 or not is_own(found) or found.is_meta:
+            raise _Unknown
+        return found.detach().cpu()
 
     def _argument(self, given: Any) -> Any:
         """Return an argument of a move: the numbers of a tensor, or the one value of a size."""

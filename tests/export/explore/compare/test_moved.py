@@ -180,3 +180,49 @@ class Counted(Positions):
 @pytest.mark.parametrize("kind", [Returned, Counted])
 def test_a_table_that_is_returned_or_mutated_is_not_proved(kind):
     assert verdict(kind()).status != "proved"
+
+
+class LookedUp(Positions):
+    """The table is an embedding, looked up by a buffer at its own size."""
+
+    def __init__(self, places=(0, 1, 2, 3), *, persistent=False):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(4, 3)
+        self.register_buffer("places", torch.tensor([places]), persistent=persistent)
+
+    def positions(self, rows, columns):
+        if rows * columns == 4 and rows == columns:
+            return self.embedding(self.places)
+        grid = self.embedding.weight.unsqueeze(0).reshape(1, 2, 2, 3).permute(0, 3, 1, 2)
+        return F.interpolate(grid, (rows, columns), mode="bicubic").permute(0, 2, 3, 1).view(1, -1, 3)
+
+    def forward(self, x):
+        found = F.avg_pool2d(x, 2).flatten(2).transpose(1, 2) + self.positions(x.shape[2] // 2, x.shape[3] // 2)
+        return found * 2
+
+
+def test_a_table_that_a_buffer_looks_up_in_order_is_the_table():
+    report = verdict(LookedUp())
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    model = LookedUp()
+    model.load_state_dict(report.program.state_dict)
+    assert all(agree(model, run, (torch.randn(2, 3, h, w),)) for h, w in itertools.product((2, 4, 8), (2, 4, 8)))
+
+
+class Moving(LookedUp):
+    """Each call changes the buffer."""
+
+    def forward(self, x):
+        found = super().forward(x)
+        self.places.copy_(self.places.flip(1))
+        return found
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LookedUp((1, 0, 2, 3)), LookedUp((0, 1, 2, 2)), LookedUp(persistent=True), Moving()],
+    ids=["in another order", "not all", "by what a state dict may set", "by what a call changes"],
+)
+def test_a_table_that_is_looked_up_otherwise_is_not_proved(model):
+    assert verdict(model).status != "proved"
