@@ -60,16 +60,16 @@ def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     written = set[Any]()
     for node in graph.nodes:
         for operand in nodes.changed_operands(node):
-            written.update(storages(operand.meta.get("val")))
-    return {node for node in inputs if not written.isdisjoint(storages(node.meta.get("val")))}
+            written.update(_stored(operand))
+    return {node for node in inputs if not written.isdisjoint(_stored(node))}
 
 
 def writes_said(graph: torch.fx.Graph) -> str | None:
     """Describe a write that rows cannot be traced through: into an input, or through a view; None if there is none."""
     for written in written_inputs(graph):
-        into = set(storages(written.meta.get("val")))
+        into = set(_stored(written))
         writing = ((node, each) for node in graph.nodes for each in nodes.changed_operands(node))
-        by = next((node for node, each in writing if into.intersection(storages(each.meta.get("val")))), None)
+        by = next((node for node, each in writing if into.intersection(_stored(each))), None)
         return f"writes into `{written.name}`" + (f", by {nodes.said(by)}," if by else "")
     through = _written_in_part(graph)
     return None if through is None else f"writes through a view, by {nodes.said(through)},"
@@ -79,7 +79,7 @@ def _written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
     """Return the first node that mutates a tensor whose storage is seen, until then, with other sizes or strides."""
     seen: dict[Any, set[Any]] = {}
     for node in graph.nodes:
-        changed = {storage for each in nodes.changed_operands(node) for storage in storages(each.meta.get("val"))}
+        changed = {storage for each in nodes.changed_operands(node) for storage in _stored(each)}
         if any(len(seen[storage]) > 1 for storage in changed):
             return node
         for value in leaves(node.meta.get("val")):
@@ -95,7 +95,7 @@ class _Watched:
     def __init__(self, graph: torch.fx.Graph, writes: Mapping[int, Collection[torch.fx.Node]]) -> None:
         self._order = list(graph.nodes)
         self._writes = writes
-        self._at: Mapping[torch.fx.Node, set[Any]] = {node: set(storages(node.meta.get("val"))) for node in self._order}
+        self._at: Mapping[torch.fx.Node, set[Any]] = {node: set(_stored(node)) for node in self._order}
 
     def tells(self, at: int, node: torch.fx.Node) -> bool:
         """True if one side of an operator is mutated later while the other side is still visible.
@@ -150,7 +150,7 @@ def told_layouts(graph: torch.fx.Graph, relaid: Collection[Any]) -> set[Any]:
         if not _goes_by_sizes(node) or any(_reaching(each, reaching) for each in written):
             told |= found
         elif found and not (written or _lies_row_by_row(node)):
-            for storage in storages(node.meta.get("val")):
+            for storage in _stored(node):
                 reaching[storage] = reaching.get(storage, set()) | found
     return told
 
@@ -160,20 +160,22 @@ def tells_inputs_apart(program: torch.export.ExportedProgram, copies: Iterable[t
 
     Where the model copies nothing, its tensor lies as the input does: as the copy, if the input lies as the example.
     """
-    laid = laid_by_inputs(program)
-    copied = (node for node in copies if any(laid.intersection(_stored(each)) for each in node.all_input_nodes))
+    copied = takes_layouts(program).intersection(copies)
     return bool(told_layouts(program.graph, {storage for node in copied for storage in _stored(node)}))
 
 
-def laid_by_inputs(program: torch.export.ExportedProgram) -> set[Any]:
-    """Return the storages of the tensors that lie in memory as an input does, as far as is known."""
+def takes_layouts(program: torch.export.ExportedProgram) -> set[torch.fx.Node]:
+    """Return the nodes that take a tensor which lies in memory as an input does, as far as is known."""
     inputs = set(program.graph_signature.user_inputs)
-    found = set[Any]()
+    laid = set[Any]()
+
+    def takes(node: torch.fx.Node) -> bool:
+        return any(laid.intersection(_stored(each)) for each in node.all_input_nodes)
+
     for node in program.graph.nodes:
-        laid = any(found.intersection(_stored(each)) for each in node.all_input_nodes) and not _lies_row_by_row(node)
-        if laid or (node.op == "placeholder" and node.name in inputs):
-            found.update(_stored(node))
-    return found
+        if (takes(node) and not _lies_row_by_row(node)) or (node.op == "placeholder" and node.name in inputs):
+            laid.update(_stored(node))
+    return set(filter(takes, program.graph.nodes))
 
 
 def _stored(node: torch.fx.Node) -> list[Any]:
@@ -182,7 +184,7 @@ def _stored(node: torch.fx.Node) -> list[Any]:
 
 def _reaching(node: torch.fx.Node, reaching: dict[Any, set[Any]]) -> set[Any]:
     """Return the storages whose layout may determine that of a node's tensors."""
-    return set[Any]().union(*(reaching.get(storage, set()) for storage in storages(node.meta.get("val"))))
+    return set[Any]().union(*(reaching.get(storage, set()) for storage in _stored(node)))
 
 
 def _goes_by_sizes(node: torch.fx.Node) -> bool:

@@ -212,7 +212,8 @@ def _show_loops(program: torch.export.ExportedProgram, env: ProofShapeEnv, *, ro
         from shapeproof.export.trace.python.one_body import refuse_told_apart, takes_a_layout
 
         pairs, env.perhaps_the_same = env.perhaps_the_same, []
-        refuse_told_apart(program.graph, pairs)
+        if pairs:
+            refuse_told_apart(program.graph, pairs)
         env.trial.layouts.reads |= {STRIDES} if takes_a_layout(program) else set()
 
 

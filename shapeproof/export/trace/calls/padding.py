@@ -49,7 +49,7 @@ def _remainder(amount: torch.SymInt, env: ProofShapeEnv) -> Any:
 
 def _from_the_start(args: Sequence[Any], env: ProofShapeEnv) -> Sequence[Any]:
     """Return the arguments of a slice (tensor, dim, start, end, step), with its end counted from the start."""
-    if len(args) < len(("tensor", "dim", "start", "end")) or not isinstance(args[3], torch.SymInt):
+    if len(args) < 4 or not isinstance(args[3], torch.SymInt):
         return args
     tensor, dim, start, end, *step = args
     size, last = tensor.shape[dim], env.read(end)

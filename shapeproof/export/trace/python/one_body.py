@@ -13,7 +13,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import ShapeproofError
-from shapeproof.export.graph.aliasing import laid_by_inputs, may_share, written_inputs
+from shapeproof.export.graph.aliasing import may_share, takes_layouts, written_inputs
 from shapeproof.export.graph.nodes import changed_operands, metadata, operands
 from shapeproof.export.ops.schemas import is_higher_order
 from shapeproof.export.shim.bodies import is_recorded, recorded, recorder, scan
@@ -268,9 +268,7 @@ def refuse_told_apart(graph: torch.fx.Graph, pairs: Sequence[tuple[torch.Tensor,
 
 def takes_a_layout(program: torch.export.ExportedProgram) -> bool:
     """True if a loop takes a tensor that lies as an input does: so does in eager what it carries on, here in order."""
-    laid = laid_by_inputs(program)
-    taken = (each for node in program.graph.nodes if is_higher_order(node.target) for each in node.all_input_nodes)
-    return any(laid.intersection(storages(each.meta.get("val"))) for each in taken)
+    return any(is_higher_order(node.target) for node in takes_layouts(program))
 
 
 def _perhaps_shared(keys: Iterable[Any], shared: Sequence[set[Any]]) -> set[Any]:
