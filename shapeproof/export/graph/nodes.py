@@ -76,11 +76,23 @@ def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
 
 
 def counts_writes(module: torch.fx.GraphModule) -> bool:
-    """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics."""
+    """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics.
+
+    A custom operator writes what its schema says: any other write is a fault, which kernels.py finds.
+    """
     return not any(
-        schemas.is_foreign(node.target) or schemas.updates_statistics(node.target, node.args, node.kwargs)
+        (schemas.is_foreign(node.target) and schemas.is_mutable(node.target))
+        or schemas.updates_statistics(node.target, node.args, node.kwargs)
         for node in _calls(module)
     )
+
+
+def is_run_by_data(module: torch.fx.GraphModule) -> bool:
+    """True if data decide which body of a program runs, or how often: `torch.cond`, `while_loop`."""
+    return any(node.target in _RUN_BY_DATA for node in _calls(module))
+
+
+_RUN_BY_DATA = {torch.ops.higher_order.cond, torch.ops.higher_order.while_loop}
 
 
 def _calls(module: torch.fx.GraphModule) -> Iterator[Any]:

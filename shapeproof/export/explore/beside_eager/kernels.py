@@ -106,7 +106,7 @@ class Runs:
         self._fresh = fresh_modules(program)
         self._read = translator_of(program).size
         bodies = graph_modules(program.graph_module)
-        self._branches = len(bodies) > 1
+        self._branches = nodes.is_run_by_data(program.graph_module)
         interpreted = sum(len(each.graph.nodes) for each in bodies)
         self.weight = sum(each.numel() for each in program.state_dict.values()) + interpreted * NODE_ELEMENTS
         self.raised: Fault | None = None
@@ -172,8 +172,13 @@ class Known:
 
     def take(self, node: torch.fx.Node, real: Any) -> None:
         """Set each symbol of a size from data to the run's value, where the size tells it, as `n` and `2*n` do."""
-        for noted, size in zip(symbols.sizes(node.meta.get("val")), symbols.sizes(real), strict=False):
-            form = linear(self.read(noted)) if isinstance(noted, torch.SymInt) else None
+        noted = [
+            self.read(size) if isinstance(size, torch.SymInt) else None for size in symbols.sizes(nodes.metadata(node))
+        ]
+        if all(term is None or term.symbols <= self._point.keys() for term in noted):
+            return
+        for term, size in zip(noted, symbols.sizes(real), strict=False):
+            form = linear(term) if term is not None else None
             if form is not None and isinstance(size, int):
                 self._point.setdefault(form.name, (int(size) - form.offset) // form.step)
 
