@@ -65,18 +65,16 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
     raising: list[Point] = []
     served = False
     for point in replay_points(eager.inputs, found, domain, run):
-        if point in run or not domain.contains(point):
-            continue
-        run.append(point)
-        result = eager.compare(found.forms, point)
+        if point not in run and domain.contains(point):
+            run.append(point)
+    once = eager.point_with_data(run)
+    for point in run if once is run[0] else run[1:]:
+        result = eager.compare(found.forms, point, by_values=point is once)
         if not result.agrees:
             return Disagreement(point, result)
         served |= result.relation is runner.Relation.SAME
         if result.relation is runner.Relation.BOTH_RAISE:
             raising.append(point)
-    once = eager.compare_once_with_data(found.forms[0], run)
-    if once is not None and not once[1].agrees:
-        return Disagreement(dict(once[0]), once[1])
     served = served or not raising or eager.failure(found.start, SEEDS[0]) is None
     for point in claimed(raising, eager.inputs, found, domain) if served else ():
         result = eager.compare(found.forms, point)

@@ -172,32 +172,35 @@ class Eager:
     def _too_large(self, point: Mapping[str, int]) -> bool:
         return point != self.inputs.example and self.inputs.elements(point) > LARGE_ELEMENTS
 
-    def compare(self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1) -> Replay:
+    def compare(
+        self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1, by_values: bool = False
+    ) -> Replay:
         """Run eager and each form of the program at a point, and return the first disagreement.
 
         If both raise because of the chosen data, integers of 0 and of 1 are tried too. The second of two calls shows
         what a first call leaves in the model.
 
         Of a large model, dataflow tells, unless the model asks whether it is traced: what eager does then may not show
-        in a run that is watched.
+        in a run that is watched. `by_values`: the first form is compared by its values nevertheless.
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
-        key = (*programs, *self.inputs.demands, *_key(point))
+        key = (*programs, *self.inputs.demands, *_key(point), by_values)
         made, result = self.made.get(key, (0, None))
         if result is None or (made != calls and (made < calls or result.relation is not Relation.SAME)):
-            result = self._compare(programs, point, calls)
+            result = self._compare(programs, point, calls, by_values=by_values)
             self.made[key] = calls, result
         return result
 
-    def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int) -> Replay:
+    def _compare(self, programs: Sequence[Form], point: Mapping[str, int], calls: int, *, by_values: bool) -> Replay:
         args, kwargs = self.inputs.at(point, filled=True)
         if self.missing:
             told = self._without_data(programs, point, *_with_integers(args, kwargs), calls)
             return replace(told, relation=Relation.MAY_DIFFER, text=_ASKS) if _is_open(told) else told
         found, watched = Replay(Relation.SAME), saves_time(Saving.DATAFLOW) and not (self.is_quick(point) or asked())
         for form in programs:
-            if watched and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
+            unrun = watched and not (by_values and form is programs[0])
+            if unrun and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
                 continue
             found = self._with_data(form, point, args, kwargs, calls)
             if found.is_faint or not found.agrees:
@@ -216,19 +219,15 @@ class Eager:
                 found = compare_on(self.mod, form, *map_integers(args, kwargs, made), calls)
         return found
 
-    def compare_once_with_data(
-        self, program: Form, points: Sequence[Mapping[str, int]]
-    ) -> tuple[Mapping[str, int], Replay] | None:
-        """Compare with data at the smallest of the points without a size of 0; None if that was done at one of these.
+    def point_with_data(self, points: Sequence[Mapping[str, int]]) -> Mapping[str, int] | None:
+        """Return the point at which values are compared: the smallest without a size of 0; None if some have been.
 
         A run without data is told of all operators by a dispatch mode, and a model may see that one is active.
         """
         telling = [each for each in points if all(each.values())] or points[:1]
         done = any(self.is_quick(each) or _key(each) in self.with_data for each in telling)
         point = min(telling, key=self.inputs.elements)
-        if done or self.missing or self._too_large(point):
-            return None
-        return point, self._with_data(program, point, *self.inputs.at(point, filled=True), 1)
+        return None if done or self.missing or self._too_large(point) else point
 
     def _without_data(
         self,
