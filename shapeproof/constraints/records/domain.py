@@ -20,10 +20,20 @@ VariableKind: TypeAlias = Literal["size", "int", "unbacked", "dim"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The text of a declaration, and where it was written."""
+    """The text of a declaration, and where it was written: its file is read when somebody asks.
+
+    Attributes:
+        name: the name by which `find` finds the place.
+    """
 
     text: str
-    where: SourceLocation | None = None
+    name: str = ""
+    find: Callable[[str], SourceLocation | None] | None = None
+
+    @property
+    def where(self) -> SourceLocation | None:
+        """The place; None if it is unknown."""
+        return None if self.find is None else self.find(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,7 +224,7 @@ class Reader:
 
     def _add(self, formula: Formula, text: str, name: str) -> None:
         """Add a declaration with its text; `name` finds its line."""
-        self.declarations.append(Declaration(formula, Origin(text, self._where(name))))
+        self.declarations.append(Declaration(formula, Origin(text, name, self._where)))
 
     def relations(self, texts: Iterable[str]) -> None:
         """Add relations over dim names or `x.shape[0]`, after those of the entries."""
