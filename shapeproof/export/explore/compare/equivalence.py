@@ -276,14 +276,26 @@ class _Comparison:
             return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
         alike = self._same_arguments(mine, other) and self._same(mine.kwargs, other.kwargs)
         if not alike and not self._same_by_name(mine, other):
-            return at(
-                other, f"`{label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
-            )
+            return at(other, f"`{label(other)}` is given {self._given(mine, other)}")
         if not self._same_value(self.left.value(mine), self.right.value(other)):
             return at(other, f"`{label(other)}` gives another shape")
         if mine.meta.get(AUTOCAST) != other.meta.get(AUTOCAST):
             return at(other, f"`{label(other)}` runs where torch.autocast is off, in one program only")
         return None
+
+    def _given(self, mine: torch.fx.Node, other: torch.fx.Node) -> str:
+        """Name the arguments that differ: `2` in place of `100`; a tensor of the same name is another `input`."""
+        if schemas.schema_of(mine.target) is None:
+            return "other arguments"
+        ours, theirs = map(nodes.arguments, (mine, other))
+        pairs = {
+            name: (_brief(theirs[name]), _brief(ours[name]))
+            for name in ours
+            if not self._same(ours[name], theirs[name])
+        }
+        return ", ".join(
+            f"another `{name}`" if a == b else f"`{a}` in place of `{b}`" for name, (a, b) in pairs.items()
+        )
 
     def _same_arguments(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if the arguments are the same, except for leading dims of size 1 in an operand that is broadcast.
@@ -462,10 +474,6 @@ class _Comparison:
 def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:
     made = set(theirs)
     return [check for check in ours if check not in made]
-
-
-def _arguments(node: torch.fx.Node) -> str:
-    return ", ".join(_brief(arg) for arg in node.args)
 
 
 def _brief(arg: Any) -> str:
