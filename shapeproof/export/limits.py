@@ -20,7 +20,8 @@ not looked into."""
 
 COSTLY_TRIES = 4
 """The most tries that cost much each: checks on data tried as help, whose data side is explored again; small points at
-which a decomposed program is run for a flipped answer."""
+which a decomposed program is run for a flipped answer; traces at a line of the model that leave its question undecided,
+as for each length of a list of chunks."""
 
 RETRIES = 2
 """How often a domain is explored again on torch's general path, or from another point without equal sizes by chance,

@@ -32,12 +32,13 @@ more at sizes of 1.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.domain import Domain
 from shapeproof.constraints.terms import from_poly
 from shapeproof.export.explore.attempts import Attempts
@@ -56,7 +57,7 @@ from shapeproof.export.explore.findings import (
 )
 from shapeproof.export.explore.inferred.narrowing import narrowing_to, raised_bound
 from shapeproof.export.explore.judge import Judge
-from shapeproof.export.limits import CHEAP_ELEMENTS, LARGE_PROGRAM, RUNS, TRACE_LIMIT, TRIES
+from shapeproof.export.limits import CHEAP_ELEMENTS, CORNER_WORK, COSTLY_TRIES, LARGE_PROGRAM, RUNS, TRACE_LIMIT, TRIES
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.plain import Saving, saves_time
 from shapeproof.solver.answers.blame import needed, reasons
@@ -90,6 +91,8 @@ class Ladder(Judge):
         """The traces so far that looked for the part of a cell that is served."""
         self._ones = 0
         """How many of them were of sizes of 1, beyond those of any size."""
+        self._vain = Counter[SourceLocation | None]()
+        """How many traces at a line of the model left its question undecided: a list of chunks may have any length."""
 
     def settle_beyond(self, traced: Traced, found: Exploration) -> None:
         """Settle the cells of every decision of a trace: account for every input that the trace leaves out."""
@@ -187,8 +190,12 @@ class Ladder(Judge):
             reason = "the solver's budget ran out"
         elif self._attempts.made < _most_traces():
             return None
-        told = Cell(outside=case.outside, answers=_answers(case.cell, case.found.main.trial))
-        return Settled(Finding(Outcome.UNDECIDED, case.decision, None, reason, told))
+        return self._undecided(case, reason)
+
+    def _undecided(self, case: Case, reason: str) -> Settled:
+        main, point = case.found.main.trial, None if case.point is None else self._sizes.of(case.point)
+        told = Cell(outside=case.outside, answers=_answers(case.cell, main))
+        return Settled(attributed(Finding(Outcome.UNDECIDED, case.decision, point, reason, told), main))
 
     def run(self, case: Case) -> Settled | None:
         """Run the program at the smallest point; if splitting, also at a generic one.
@@ -230,9 +237,13 @@ class Ladder(Judge):
     def trace(self, case: Case) -> Settled | None:
         """Trace the model in the cell, compare the two programs, and settle what the trace leaves out of the cell."""
         found = case.found
+        if self._vain[case.decision.where] >= COSTLY_TRIES:
+            return self._undecided(case, f"{COSTLY_TRIES} other sizes are undecided at this line")
         self._looks += case.closely
         there = self._attempts.in_part(case.cell, case.point)
         finding = self.of_trace(case, there)
+        undecided = finding is not None and finding.outcome is Outcome.UNDECIDED and not self._splitting
+        self._vain[case.decision.where] += undecided and case.decision.of_the_model
         if case.closely and finding is not None and (noted := self._noted(finding, case)) is not None:
             return noted
         if finding is None or finding.outcome is Outcome.UNDECIDED or case.closely:
@@ -282,6 +293,8 @@ class Ladder(Judge):
     def _fails(self, case: Case) -> bool:
         smallest, generic = self._sizes.smallest(case.cell), self._sizes.cheap(case.cell)
         if smallest is None or generic is None or self._inputs.elements(smallest) > CHEAP_ELEMENTS:
+            return False
+        if any(form.work(each) > CORNER_WORK for form in case.found.forms for each in (smallest, generic)):
             return False
         runs = [self.replay(case.found.forms, each) for each in (smallest, generic)]
         wrong = [run for run in runs if not run.agrees]

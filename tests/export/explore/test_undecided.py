@@ -10,6 +10,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import Budget, check
 from shapeproof.export.explore import ladder
+from shapeproof.export.limits import COSTLY_TRIES
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import MATRIX, Program, built, few, indented, judge, probing_programs, wide_programs
 
@@ -111,3 +112,28 @@ def test_an_export_cut_short_gives_a_program_that_is_right_or_refuses(program):
 def test_a_split_cut_short_gives_programs_that_are_right_or_refuse(program):
     with pytest.MonkeyPatch.context() as monkeypatch:
         limited(program, monkeypatch, branches="split")
+
+
+class Chunks(torch.nn.Module):
+    """A list of chunks, whose length follows from the number of rows; each row gives the same in any chunk."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(2).eval()
+
+    def forward(self, x):
+        count = -(-x.shape[0] // 16)
+        return torch.cat([self.norm(each) for each in x.chunk(count)])
+
+
+def test_a_line_that_stays_undecided_is_not_traced_for_each_of_its_values():
+    """The fault: TabNet's ghost batch norm took 32 traces, and its finding named the last of 42 lengths."""
+    shapes = ({0: Dim("rows", min=1, max=4096)},)
+    report = check(Chunks(), (torch.randn(5, 2),), dynamic_shapes=shapes)
+    assert (report.status, report.statistics["traces"]) == ("undecided", 1 + COSTLY_TRIES), str(report)
+    (finding,) = [each for each in report.diagnostics if each.severity != "note"]
+    assert "max=16" in str(report.repair().code)
+    assert "`aten.batch_norm.default` is given another `input`" in str(finding)
+    run = report.program.module()
+    assert agree(Chunks().eval(), run, (torch.randn(16, 2),))
+    assert outcome(run, (torch.randn(17, 2),)) == RAISES
