@@ -268,7 +268,8 @@ class _Rewriting:
 
     def __init__(self) -> None:
         self._seen: dict[FunctionType, None] = {}
-        self._classes: dict[type, None] = {}
+        self._classes: dict[type, bool] = {}
+        """The classes that were met, and whether code names them: it may make objects of them."""
         self.cells: list[tuple[CellType, Any]] = []
         """The closure cells to replace, with their values during the trace."""
         self.names = {"forward", "__call__", "__init__", "__getitem__"}
@@ -277,9 +278,11 @@ class _Rewriting:
         self._copies: dict[str, ModuleType] = {}
         self.remembered = Remembered()
 
-    def meet(self, cls: type) -> None:
-        """Take a class and its bases: their functions may be called."""
-        self._classes |= dict.fromkeys(each for each in classes(cls) if not _is_foreign(each))
+    def meet(self, cls: type, *, named: bool = False) -> None:
+        """Take a class and its bases: their functions may be called, and `__init__` if code names the class."""
+        for each in classes(cls):
+            if not _is_foreign(each):
+                self._classes[each] = named or self._classes.get(each, False)
 
     def hold_classes(self) -> None:
         """Remember the attributes of the classes that were found: the model may set them."""
@@ -289,13 +292,17 @@ class _Rewriting:
     def members(self) -> Iterator[tuple[type, str, Any]]:
         """Yield the class members to replace, for the names in use."""
         seen: set[tuple[type, str]] = set()
-        while found := {(cls, name) for cls in self._classes for name in members(cls) if name in self.names} - seen:
+        while found := {*self._members_in_use()} - seen:
             seen |= found
             for cls, name in found:
                 self._hold(members(cls)[name])
                 made = self.member(members(cls)[name])
                 if made is not None:
                     yield cls, name, made
+
+    def _members_in_use(self) -> Iterator[tuple[type, str]]:
+        for cls, named in self._classes.items():
+            yield from ((cls, name) for name in members(cls) if name in self.names and (named or name != "__init__"))
 
     def globals(self) -> list[tuple[dict[str, Any], str, Any]]:
         """Return the replaced global names: the module's dict, the name, and the value during the trace."""
@@ -385,7 +392,7 @@ class _Rewriting:
         if is_a(value, ModuleType):
             return self._exchanged(value, names)
         if is_a(value, type):
-            self.meet(value)
+            self.meet(value, named=True)
         return None
 
     def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:

@@ -14,7 +14,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.source.frames import is_users_file
-from shapeproof.export.trace.python.builtins import users_functions
+from shapeproof.export.trace.python.builtins import kept_symbolic, users_functions
 
 
 class Lazy:
@@ -92,3 +92,27 @@ def test_a_global_whose_values_raise_is_read_as_what_it_holds():
         assert check(Model(), (torch.ones(3),)).status == "proved"
     finally:
         del globals()["LAZY"]
+
+
+class Downloaded(torch.nn.Module):
+    """Names a library where it is made, and nowhere else."""
+
+    def __init__(self):
+        super().__init__()
+        self.size = int(torch.hub.os.environ.get("SIZE", "3"))
+
+    def forward(self, x):
+        return x * self.size
+
+
+class MakesOne(torch.nn.Module):
+    def forward(self, x):
+        return Downloaded()(x)
+
+
+def test_what_makes_a_model_is_read_only_where_the_model_makes_one():
+    """The fault: of a model that its `__init__` can download, 5,060 functions of the downloader were read, not 11."""
+    with kept_symbolic(Downloaded()) as names:
+        assert "hub" not in names
+    with kept_symbolic(MakesOne()) as names:
+        assert "hub" in names
