@@ -58,9 +58,12 @@ def write(function: ast.FunctionDef) -> bool:
 
 
 def tests(function: ast.FunctionDef) -> Iterator[tuple[range, frozenset[str]]]:
-    """Yield the lines of the test of each branch that is written over, with the names that are to be numbers."""
+    """Yield the lines of the test of each branch that is written over, with the names that are to be numbers.
+
+    A branch that only sets flags is left out: the next branch asks the same of them.
+    """
     for node in ast.walk(function):
-        if _is_merged(node) or (isinstance(node, ast.IfExp) and _is_computed(node)):
+        if (_is_merged(node) and not _sets_flags(node)) or (isinstance(node, ast.IfExp) and _is_computed(node)):
             computed = (each for each in ast.walk(node) if isinstance(each, ast.BinOp | ast.UnaryOp | ast.AugAssign))
             operands = (part for each in computed for part in ast.iter_child_nodes(each) if isinstance(part, ast.Name))
             test: ast.expr = node.test  # type: ignore[attr-defined]
@@ -91,6 +94,12 @@ def _called(name: str, *args: ast.expr) -> ast.Call:
 def _is_merged(branch: ast.AST) -> bool:
     """True for a branch whose test and sides only compute and assign local names."""
     return isinstance(branch, ast.If) and _is_test(branch.test) and all(map(_assigns, (*branch.body, *branch.orelse)))
+
+
+def _sets_flags(branch: ast.AST) -> bool:
+    """True for a branch whose sides assign nothing but True, False, None and texts."""
+    values = [each.value for each in ast.walk(branch) if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign)]
+    return all(isinstance(each, ast.Constant) and isinstance(each.value, bool | str | None) for each in values)
 
 
 def _assigns(statement: ast.stmt) -> bool:

@@ -399,6 +399,23 @@ def test_a_side_that_writes_a_name_of_the_model_is_no_number():
     assert {"n"} in [loops.numbers_at(AsTensorflow.forward.__code__, line) for line in range(600)]
 
 
+class SetsAFlag(Model):
+    """As attention of one query does without its causal mask."""
+
+    def forward(self, x):
+        masked = True
+        if x.shape[0] == 1:
+            masked = False
+        return x.cumsum(0) if masked else x + 0
+
+
+def test_a_branch_that_sets_a_flag_is_not_traced_for_a_number():
+    """The fault: each decoder of x-transformers was traced twice at the first point, and the second thrown away."""
+    report = checked(SetsAFlag)
+    assert report.statistics["traces"] == 2, str(report)
+    assert report.status != "proved" or agrees(SetsAFlag, report.program)
+
+
 @pytest.mark.parametrize("unit", range(2, 6))
 def test_a_number_modulo_what_it_is_elsewhere_is_each_sides_own(unit):
     n = symbol("n")
