@@ -25,6 +25,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes.shape_functions import Layout
 from shapeproof.export.ops.table import goes_by_sizes, kind_of, known_of
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 
@@ -191,6 +192,8 @@ def _goes_by_sizes(node: torch.fx.Node) -> bool:
     """True if the sizes of a call's operands determine, whatever their layout, if it raises and the sizes it gives."""
     if node.target is operator.getitem:
         return True
+    if node.target is symbols.KIND_ASSERTION:  # of a dtype, say
+        return nodes.arguments(node)["stride"] is None
     target: Any = node.target
     known = known_of(target)
     if known.as_asked and not known.alias_or_copy:  # one dimension, of whatever stride, can be split

@@ -97,6 +97,7 @@ UNTOLD = {
     "joined": lambda x: torch.cat([turned(x), turned(x) * 2]),
     "stacked": lambda x: torch.stack([spread(x), spread(x)], -1).view(-1) + 1,
     "multiplied": lambda x: torch.nn.functional.linear(turned(x).t(), torch.ones(3, x.shape[1])),
+    "of a dtype that the program asserts": lambda x: torch.cat([turned(x).to(torch.float64), turned(x).double()]),
     "split into rows of one": lambda x: torch.cat([spread(x).view(-1, 1)] * 2, 1),
 }
 TOLD = {
