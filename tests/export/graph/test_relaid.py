@@ -146,6 +146,7 @@ VIEWS = """
 EITHER = """
 {t}.reshape(-1) | {t}.flatten() | {t}.flatten(-2) | {t}.reshape({t}.shape[-1], {t}.shape[0], *{t}.shape[1:-1])
 {t}.reshape({t}.shape[0] * {t}.shape[-1], *{t}.shape[1:-1]) | {t}.contiguous() | {t}.transpose(0, -1).reshape(-1)
+torch.einsum("a...,a...->...a", {t}, {t}) | torch.einsum("a...,b...->...ab", {t}, {t} + 1)
 """
 NEW = "{t} + 1 | {t} * 2 + {t} | torch.cat([{t}, {t}]) | torch.stack([{t}, {t}], -1) | {t}.sum(0) | {t}.clone()"
 ACTING = """

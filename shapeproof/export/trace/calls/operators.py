@@ -214,8 +214,8 @@ class _Operation:
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in tensors_in(values)):
             key = (self.key, self._key(values), *sharing(values))
-            either = self._recorded and known_of(self._func).alias_or_copy
-            made = settle.Call(key, self.operands, found, self._again, self._env.read, either)
+            recorded, either = self._recorded, self._recorded and known_of(self._func).alias_or_copy
+            made = settle.Call(key, self.operands, found, self._again, self._env.read, recorded, either)
             settle.settle(self._env.trial, first, known, made)
 
     def _key(self, value: Any) -> Hashable:

@@ -20,8 +20,9 @@ Laws:
   layout afterwards, the induction fails: `Layouts.doubtful`.
 - An operator that shares with its operand or copies it (`reshape`) may do one here and the other there. Only a program
   that writes into one of the two can tell: it is traced again, and nothing is settled in place (`Traced.doubtful`).
-- The result of such an operator may also lie otherwise there: then the trial keeps in mind which decisions were
-  forgotten for it (`Layouts.forgotten`), and takes them after all if the program can tell (graph/aliasing.py).
+- The result of a recorded operator may also lie otherwise there, as of `reshape` and `einsum` at a size of 1: then the
+  trial keeps in mind which decisions were forgotten for it (`Layouts.forgotten`), and takes them after all if the
+  program can tell (graph/aliasing.py).
 
 Decisions outside an operator (in Python code, or in decompositions that emit other nodes) are not handled here.
 """
@@ -60,7 +61,8 @@ class Call:
         again: runs the operator again on fresh aliases of the original operands and returns the aliases and the result.
             It raises where the operator raises or takes sizes from data.
         read: returns the term of a size, a stride or an offset.
-        alias_or_copy: True if the graph records an operator that shares with its operand or copies it, by sizes.
+        recorded: True if the graph records the operator itself, which lays its result at each size as eager does.
+        alias_or_copy: True if such an operator shares with its operand or copies it, by sizes.
         any_layout: True if it makes no difference how the result is laid.
     """
 
@@ -69,6 +71,7 @@ class Call:
     result: Sequence[Any]
     again: Callable[[Trial], tuple[Sequence[torch.Tensor], Sequence[Any]]]
     read: Callable[[int | torch.SymInt], Term]
+    recorded: bool = False
     alias_or_copy: bool = False
     any_layout: bool = False
 
@@ -95,7 +98,7 @@ def _verdict(
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Return the decisions that make no difference, and those of them that determine the layout of the result."""
     strict = frozenset(_harmless_ones(trial, steps, promised, call))
-    if not (trial.layouts.forgiving and call.alias_or_copy) or len(strict) == len(steps):
+    if not (trial.layouts.forgiving and call.recorded) or len(strict) == len(steps):
         return strict, frozenset()
     found = frozenset(_harmless_ones(trial, steps, promised, replace(call, any_layout=True)))
     return found, found - strict
