@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -59,16 +60,13 @@ def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
     if program is None:
         raise ValueError("there is no program to run")
     own = module_of(program)
-    found = [Form(_fresh(own), left=left_in(program), module=own, work=lambda at: _work(program, at))]
+    work = functools.cache(lambda: Work(program.graph, translator_of(program).read))
+    found = [Form(_fresh(own), left=left_in(program), module=own, work=lambda at: work().at(at))]
     if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             apart = module_of(decomposed(program))
             found.append(replace(found[0], fresh=_fresh(apart), name=_DECOMPOSED, relaid=True, module=apart))
     return found
-
-
-def _work(program: torch.export.ExportedProgram, point: Mapping[str, int]) -> int:
-    return Work(program.graph, translator_of(program).read).at(point)
 
 
 _DECOMPOSED = "after run_decompositions, "

@@ -142,7 +142,7 @@ class Eager:
         return self.rejected[key]
 
     def _rejection(self, point: Mapping[str, int]) -> Rejection | None:
-        """Return what the model raises without data; a small model runs on the device `meta` first, which takes less.
+        """Return what the model raises without data; it runs on the device `meta` first, which takes less.
 
         Where a run on `meta` and a run of eager raise alike, data are not the reason, since the one had none, and a
         device is not, since the other was eager's.
@@ -151,10 +151,10 @@ class Eager:
         if self.missing:
             error = self.error_on(args, kwargs)
             return None if error is None else Rejection(type(error), raised_by_user(error))
+        on_meta = error_on_meta(copied(self.mod), args, kwargs)
+        if on_meta is None:
+            return None
         if self.is_quick(point):
-            on_meta = error_on_meta(copied(self.mod), args, kwargs)
-            if on_meta is None:
-                return None
             eager = self.error(point)
             if eager is not None and raised_alike(eager, on_meta):
                 return Rejection(type(eager), by_model=raised_by_user(eager) and is_stated(eager))
@@ -164,6 +164,13 @@ class Eager:
     def is_quick(self, point: Mapping[str, int]) -> bool:
         """True if a run at a point reads few elements of the inputs and of the model."""
         return max(self.inputs.elements(point), elements_held(self.mod)) <= CHEAP_ELEMENTS
+
+    def _runs_quickly(self, form: Form, point: Mapping[str, int]) -> bool:
+        """True if values cost less than dataflow, in which an operator costs as much as so many multiplications."""
+        if self.is_quick(point) or form.module is None:
+            return self.is_quick(point)
+        small = self.inputs.elements(point) <= CHEAP_ELEMENTS
+        return small and 0 < form.work(point) <= CHEAP_ELEMENTS * len(form.module.graph.nodes)
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""
@@ -197,10 +204,10 @@ class Eager:
         if self.missing:
             told = self._without_data(programs, point, *_with_integers(args, kwargs), calls)
             return replace(told, relation=Relation.MAY_DIFFER, text=_ASKS) if _is_open(told) else told
-        found, watched = Replay(Relation.SAME), saves_time(Saving.DATAFLOW) and not (self.is_quick(point) or asked())
+        found, follows = Replay(Relation.SAME), saves_time(Saving.DATAFLOW) and not asked()
         for form in programs:
-            unrun = watched and not (by_values and form is programs[0])
-            if unrun and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
+            followed = follows and not ((by_values and form is programs[0]) or self._runs_quickly(form, point))
+            if followed and self._without_data([form], point, args, kwargs, calls).relation is Relation.SAME:
                 continue
             found = self._with_data(form, point, args, kwargs, calls)
             if found.is_faint or not found.agrees:
