@@ -38,3 +38,25 @@ def test_a_branch_on_sizes_that_no_machine_holds_is_no_crash(model):
 def test_below_such_a_size_the_model_is_proved():
     report = check(CountsFar(), (torch.randn(7, 3),), dynamic_shapes=({0: Dim("n", min=1, max=HUGE // 3)},))
     assert report.status == "proved", str(report)
+
+
+class Wide(torch.nn.Module):
+    """Two million multiplications a row, then so many operators."""
+
+    def __init__(self, more):
+        super().__init__()
+        self.layer, self.more = torch.nn.Linear(2048, 1024), more
+
+    def forward(self, x):
+        y = self.layer(x)
+        for _ in range(self.more):
+            y = y.relu()
+        return y
+
+
+@pytest.mark.parametrize(("more", "followed"), [(0, True), (24, False)])
+def test_values_are_compared_where_the_operators_cost_more_to_follow(more, followed):
+    """The fault: at a corner that took 40 ms to run, the dataflow of PSPNet took 270."""
+    report = check(Wide(more), (torch.randn(8, 2048),), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
+    assert report.status == "proved"
+    assert ("by dataflow" in str(report)) is followed
