@@ -12,7 +12,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.table import SLICE, known_of
 from shapeproof.export.shim.callers import OURS
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.process.noted_lines import INNERMOST
@@ -50,8 +50,9 @@ def metadata(value: Any) -> Any:
 
 
 def arguments(node: torch.fx.Node) -> dict[str, Any]:
-    """Return the arguments of a call by name, with the operator's defaults."""
-    return schemas.by_name(node.target, node.args, node.kwargs)
+    """Return the arguments of a call by name, with the operator's defaults: a slice without a start begins at 0."""
+    named = schemas.by_name(node.target, node.args, node.kwargs)
+    return {**named, "start": 0} if node.target is SLICE and named["start"] is None else named
 
 
 def operands(node: torch.fx.Node, value: Callable[[torch.fx.Node], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -61,7 +61,10 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
                     values[node] = run(node.target, args, kwargs)
             if node.meta.get("unbacked_bindings"):
                 called |= _called(node.meta.get("val"), values[node])
-            noted[node] = as_it_is(values.get(node))
+            if (
+                node.op != "call_function" or node.meta.get("val") is not None
+            ):  # torch.vmap begins by a number: its depth
+                noted[node] = as_it_is(values.get(node))
     return noted
 
 

@@ -49,6 +49,12 @@ def _mode() -> tuple[bool]:
 _TRANSFORMING = torch._functorch.predispatch.__name__
 """The module of the functions that a graph calls for torch.func.jvp and similar transforms."""
 
+for _each in (
+    torch._functorch.predispatch._vmap_increment_nesting,
+    torch._functorch.predispatch._vmap_decrement_nesting,
+):
+    torch.fx.node.has_side_effect(_each)  # as torch says of jvp's; torch.export.unflatten drops what nothing uses
+
 
 def _begun() -> tuple[int, int, bool]:
     """The number of active transforms, the current level of forward-mode derivatives, if gradients are enabled."""

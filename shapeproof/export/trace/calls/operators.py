@@ -32,7 +32,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shapes import recurrent
 from shapeproof.export.ops.shapes.layouts import keeps_layout, sharing
-from shapeproof.export.ops.table import DETACH, is_unary, known_of
+from shapeproof.export.ops.table import DETACH, is_unary, kind_of, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.process.each_call import unrecorded
 from shapeproof.export.shim.process.modes import Switches, casts, modes
@@ -315,9 +315,12 @@ def _check_symbolic(call: _Call, number: torch.SymInt, dtypes: Sequence[torch.dt
 
 @functools.cache
 def _numbers_of(func: Any) -> tuple[str, ...]:
-    """Return the names of an operator's arguments that are numbers; none for operators of users, and random ones."""
+    """Return the names of an operator's arguments that are numbers; none for operators of users, and random ones.
+
+    None for `arange`: its kernel holds numbers as int64 or double, whatever the dtype, and makes as many elements.
+    """
     schema = schemas.schema_of(func)
-    if schema is None or schemas.is_random(func) or func.namespace != "aten":
+    if schema is None or schemas.is_random(func) or func.namespace != "aten" or kind_of(func) == "arange":
         return ()
     return tuple(each.name for each in schema.arguments if str(each.type) in _NUMBER)
 

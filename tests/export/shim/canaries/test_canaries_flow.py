@@ -7,6 +7,8 @@ import enum
 import inspect
 import io
 import operator
+import subprocess
+import sys
 
 import pytest
 import sympy
@@ -126,6 +128,18 @@ def test_a_program_of_vmap_does_not_end_it_where_it_fails():
     assert functorch.get_dynamic_layer_stack_depth() == before + 1
     functorch.pop_dynamic_layer_stack_and_undo_to_depth(before)
     assert functorch.get_dynamic_layer_stack_depth() == before
+
+
+def test_torch_counts_what_begins_and_ends_a_vmap_as_dead():
+    """shim/process/transforms.py tells it otherwise: in a process without us, `unflatten` drops these calls."""
+    code = """
+import torch
+from torch.fx.node import _side_effectful_functions as kept
+from torch._functorch import predispatch as p
+print([each in kept for each in (p._vmap_increment_nesting, p._vmap_decrement_nesting, p._jvp_increment_nesting)])
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[False, False, True]"
 
 
 def test_torchs_serializer_does_not_know_absolute_values():

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from shapeproof.export import Dim, check
+from shapeproof.export.trace.calls.operators import check_numbers
 from tests.calling import Calls
 
 BYTES, HALF = torch.arange(4, dtype=torch.int8), torch.ones(4, dtype=torch.float16)
@@ -80,6 +81,16 @@ def test_a_symbolic_number_stays_within_what_eager_takes(call, dtype):
     assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": n} for n in failing[:1]]
 
 
+def test_an_arange_is_not_run_to_the_end_of_its_dtype():
+    """It fails at no number, and would take 8 GB at the end of int32."""
+    check_numbers(torch.ops.aten.arange.default, (2**50,), {"dtype": torch.int32}, int.__eq__)
+    report = check(
+        Calls(lambda x: x + torch.arange(x.shape[0], dtype=torch.int8)), (torch.ones(4),), dynamic_shapes=ANY
+    )
+    assert report.status == "proved"
+
+
+ANY = ({0: Dim("n", min=1, max=300)},)
 WRAPPED = {
     "remainder": (lambda x, k: x % (k + 1), torch.uint8),
     "floor_divide": (lambda x, k: x // (k + 1), torch.int8),
