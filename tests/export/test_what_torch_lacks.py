@@ -76,6 +76,94 @@ def derived(x):
     return slope
 
 
+class Potential(torch.nn.Module):
+    """An energy and the forces: what autograd reads again of the tanh is a tensor of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.layers(x).sum()
+            return energy.detach(), -torch.autograd.grad(energy, x)[0]
+
+
+class OfEachSample(Potential):
+    """The gradients of the parameters, one for each row."""
+
+    def forward(self, x):
+        def loss(held, row):
+            return torch.func.functional_call(self.layers, held, (row,)).sum()
+
+        held = {name: each.detach() for name, each in self.layers.named_parameters()}
+        return torch.vmap(torch.func.grad(loss), in_dims=(None, 0))(held, x)["0.weight"]
+
+
+class Adapted(Potential):
+    """A step of training inside."""
+
+    def forward(self, x):
+        def loss(held):
+            return torch.func.functional_call(self.layers, held, (x,)).pow(2).mean()
+
+        held = dict(self.layers.named_parameters())
+        steps = torch.func.grad(loss)(held)
+        return torch.func.functional_call(self.layers, {name: held[name] - 0.1 * steps[name] for name in held}, (x,))
+
+
+class Second(Potential):
+    def forward(self, x):
+        def of_row(row):
+            return (torch.func.grad(lambda given: self.layers(given).sum())(row) * row).sum()
+
+        return torch.vmap(torch.func.grad(of_row))(x)
+
+
+class Jacobian(Potential):
+    def forward(self, x):
+        return torch.func.jacrev(lambda given: self.layers(given).sum(0))(x)
+
+
+class Pulled(Potential):
+    def forward(self, x, k):
+        rows = k.item()
+        torch._check(rows >= 1)
+        torch._check(rows <= x.shape[0])
+        result, pull = torch.func.vjp(lambda given: self.layers(given[:rows]), x)
+        return result, pull(torch.ones_like(result))
+
+
+GRADIENTS = (Potential, OfEachSample, Adapted, Second, Jacobian, Pulled)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", GRADIENTS, ids=lambda kind: kind.__name__)
+def test_gradients_that_a_model_takes_are_in_its_program(kind):
+    model, rest, n = kind().eval(), [torch.tensor(1)] * (kind is Pulled), Dim("n", min=1, max=64)
+    program = export(model, (torch.rand(5, 4), *rest), dynamic_shapes=({0: n}, *(None for _ in rest)))
+    assert program.report.status == "proved", program.report
+    forms = program.module(), program.run_decompositions().module(), torch.export.unflatten(program)
+    for size in (1, 2, 33):
+        assert [agree(model, form, (torch.randn(size, 4), *rest)) for form in forms] == [True] * 3, size
+
+
+def test_gradients_of_a_program_with_gradients_in_it_are_not_the_models():
+    program = export(Potential(), (torch.rand(5, 4),), dynamic_shapes=({0: Dim("n", min=1, max=64)},))
+    with pytest.raises(UsageError, match="its gradients are not those of the model"):
+        program.with_gradients()
+
+
+def test_a_branch_in_what_is_differentiated_is_asked_about():
+    def steep(x):
+        return torch.func.grad(lambda x: (x.tanh() * x.shape[0]).sum() if x.shape[0] > 3 else x.sum())(x)
+
+    report = check(of(steep), (torch.rand(5, 4),), dynamic_shapes=SHAPES)
+    assert report.status == "refuted"
+    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": 2}]
+
+
 @pytest.mark.parametrize("forward", [inside, derived], ids=lambda forward: forward.__name__)
 def test_what_can_be_written_otherwise_is_proved(forward):
     model = of(forward)

@@ -68,6 +68,18 @@ def has_bodies(names: Collection[str]) -> bool:
     return not _WITH_BODIES.isdisjoint(names) or any("_higher_order_ops" in name for name in names)
 
 
+_DIFFERENTIATING = frozenset({"grad", "grad_and_value", "hessian", "jacrev", "vjp"})
+
+
+def differentiates(names: Collection[str]) -> bool:
+    """True if a model's code, by the names in it, may take gradients.
+
+    >>> differentiates({"func", "grad"}), differentiates({"relu", "no_grad"})
+    (True, False)
+    """
+    return not _DIFFERENTIATING.isdisjoint(names)
+
+
 IDENTITY = "is"
 """Stands for a name: the user's own code asks if two objects are one. Libraries ask that of modules and functions."""
 _TELLING = frozenset({IDENTITY, "_is_alias_of", "_base", "_is_view"})

@@ -6,21 +6,35 @@ tracer of its own, on the same symbolic sizes; what it has recorded is then run 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+import torch._export.utils
 from torch.autograd.function import BackwardCFunction
 from torch.fx import traceback
 from torch.fx.experimental import proxy_tensor
 
 from shapeproof.export.shim.guarding import arranged
 from shapeproof.export.shim.process.noted_lines import INNERMOST
+from shapeproof.export.shim.replaced import replaced
 from shapeproof.export.shim.trees import leaves
 
 
+def beneath(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a model's forward whose operators are all recorded below autograd, with the gradients that it takes."""
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with replaced(torch._export.utils, _maybe_find_pre_dispatch_tf_mode_for_export=lambda: None):
+            return recorded(lambda args, kwargs: forward(*args, **kwargs), args, kwargs)
+
+    return run
+
+
 def recorded(function: Callable[..., Any], *args: Any) -> Any:
-    """What a function gives that differentiates; it reads no tensor and no size but its arguments'."""
+    """What a function gives that differentiates; it reads no size but its arguments'."""
     if proxy_tensor.get_proxy_mode() is None:
         return function(*args)
 

@@ -39,6 +39,7 @@ from shapeproof.export.ops.properties import (
     METADATA,
     STRIDES,
     acts_on_layout,
+    differentiates,
     properties_read,
     read_in_bodies,
     tells_aliases,
@@ -46,7 +47,7 @@ from shapeproof.export.ops.properties import (
 )
 from shapeproof.export.ops.shapes.layouts import lies_in_order
 from shapeproof.export.ops.table import SLICE
-from shapeproof.export.shim.autograd import has_own_backward
+from shapeproof.export.shim.autograd import beneath, has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model, walking
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves, spec_is_read
 from shapeproof.export.shim.modules import writes_unnoted
@@ -63,7 +64,7 @@ from shapeproof.export.shim.process.each_call import (
 from shapeproof.export.shim.process.idle_work import code_deferred, code_generated, quiet
 from shapeproof.export.shim.process.modes import generators_restored, unwatched
 from shapeproof.export.shim.process.noted_lines import note_lines
-from shapeproof.export.shim.process.transforms import transforms, transforms_ended
+from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import fresh, is_wrapped, storages, view_of
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.frames import entry, place
@@ -151,6 +152,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     loops: Container[Any] = (),
     branches: Container[Any] = (),
     parts: bool = False,
+    below: bool = False,
     **signatures: Any,
 ) -> torch.export.ExportedProgram:
     """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
@@ -164,7 +166,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     (args, kwargs), copied = inputs.at(trial.point, filled=on_data), dict[int, torch.Tensor]()
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data, repeating=trial.in_place)
     model = fresh_copy(mod, copied)
-    _hook(model, env, holding=holding)
+    _hook(model, env, holding=holding, below=below)
     watched, watch = Watched(model), _Watch(env, aliasing=not trial.in_place, whole=whole, remainders=remainders)
     traced = _traced(env, model, at_once=at_once, loops=loops, branches=branches)
     with _nothing_swallowed(mod, inputs, trial), traced, torch_tracing(TracingContext(mode)):
@@ -176,10 +178,9 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     proxy_tensor._FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT.clear()  # torch keeps the last graph, for a check of its own
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
-    _refuse_computed(program, mode)
+    _refuse_computed(program, env, mode)
     _show_loops(program, env, rolled=bool(loops))
-    _share_constants(program, copied)
-    _complete(program)
+    _complete(program, copied)
     _note_for_another(program, env)
     return program
 
@@ -217,17 +218,24 @@ def _show_loops(program: torch.export.ExportedProgram, env: ProofShapeEnv, *, ro
         env.trial.layouts.reads |= {STRIDES} if takes_a_layout(program) else set()
 
 
-def _complete(program: torch.export.ExportedProgram) -> None:
-    """Complete a program: its code, operators that a file can hold, and the dims that it squeezes by name."""
+def _complete(program: torch.export.ExportedProgram, copied: Mapping[int, torch.Tensor]) -> None:
+    """Complete a program: the model's tensors, code, operators that a file can hold, dims that it squeezes by name."""
+    _share_constants(program, copied)
     code_generated(program.graph_module)
     make_serializable(program)
     name_squeezed(program)
 
 
-def _hook(model: torch.nn.Module, env: ProofShapeEnv, *, holding: bool) -> None:
-    """Have checks written after the model's last operator, gradients of results noted, buffers' integers known."""
+def _hook(model: torch.nn.Module, env: ProofShapeEnv, *, holding: bool, below: bool) -> None:
+    """Have checks written after the model's last operator, gradients of results noted, buffers' integers known.
+
+    `below`: have its operators recorded below autograd: those of the gradients and torch.func's transforms within, too.
+    """
     if holding:
         _hold_numbers(model, env)
+    if below:
+        model.forward = beneath(model.forward)
+        env.trial.layouts.reads.add(GRAD_FN)
     model.register_forward_hook(lambda *_: env.write_checks())
     model.register_forward_hook(lambda _, __, result: _note_backward(env.trial, result))
 
@@ -269,15 +277,12 @@ def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -
     return (bool(storages(one)) and lies(one) == lies(other)) or env.numbering.of(one) == env.numbering.of(other)
 
 
-def _refuse_computed(program: torch.export.ExportedProgram, mode: FakeTensorMode) -> None:
+def _refuse_computed(program: torch.export.ExportedProgram, env: ProofShapeEnv, mode: FakeTensorMode) -> None:
     """Refuse a program in which torch takes a tensor that the trace computed, in its mode, for a constant."""
-    for name, value in program.constants.items():
+    for value in program.constants.values():
         if (isinstance(value, FakeTensor) and value.fake_mode is mode) or is_wrapped(value):
-            what = "what the model does by torch.vmap or torch.func" if transforms(program.graph) else "the model"
-            which = (
-                "a tensor that this makes of another" if transforms(program.graph) else f"`{name}`, which it computes,"
-            )
-            raise UsageError(f"torch.export cannot follow {what}: {which} is taken for a constant")
+            env.trial.differentiates = True
+            raise UsageError("torch.export cannot follow how the model makes a tensor, and takes it for a constant")
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
@@ -316,6 +321,7 @@ def _traced(
     ):
         env.trial.layouts.reads |= read_in_bodies(names)
         env.trial.layouts.tells_aliases = tells_aliases(names)
+        env.trial.differentiates = differentiates(names)
         try:
             yield
         finally:

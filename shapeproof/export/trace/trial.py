@@ -87,6 +87,8 @@ class Trial:
     """True if the trace is over and the program is being decomposed."""
     padded = False
     """True if an amount gave way to one that is right where the model neither pads nor crops (padding.py)."""
+    differentiates = False
+    """True if the model may take gradients, or transform functions in a way that torch cannot follow from above."""
     is_over = False
     """True if the trace is over and consumers ask about the whole program."""
 
