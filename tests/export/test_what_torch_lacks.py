@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 import torch
 from torch._higher_order_ops.associative_scan import associative_scan
@@ -147,6 +149,20 @@ def test_gradients_that_a_model_takes_are_in_its_program(kind):
     forms = program.module(), program.run_decompositions().module(), torch.export.unflatten(program)
     for size in (1, 2, 33):
         assert [agree(model, form, (torch.randn(size, 4), *rest)) for form in forms] == [True] * 3, size
+
+
+def without(x):
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x.T
+    return torch.func.grad(lambda x: x.tanh().sum())(y.float())
+
+
+def test_a_program_with_gradients_in_it_is_saved_with_what_ran_in_blocks():
+    model, file = of(without), io.BytesIO()
+    torch.export.save(export(model, (torch.rand(5, 4),), dynamic_shapes=SHAPES), file)
+    file.seek(0)
+    run = torch.export.load(file).module()
+    assert all(agree(model, run, (torch.randn(n, 4),)) for n in (2, 3, 8))
 
 
 def test_gradients_of_a_program_with_gradients_in_it_are_not_the_models():

@@ -43,6 +43,7 @@ from shapeproof.export.limits import COSTLY_TRIES
 from shapeproof.export.ops.shapes.recurrent import unrolled
 from shapeproof.export.ops.table import SLICE, kind_of, known_of
 from shapeproof.export.shim import trees
+from shapeproof.export.shim.autograd import ATTENTION, OF_ATTENTION
 from shapeproof.export.shim.modules import without_data
 from shapeproof.export.shim.process.idle_work import quiet
 from shapeproof.export.shim.process.one_thread import one_thread
@@ -72,6 +73,10 @@ _FORGOTTEN = (
     "torch takes a program apart as if its sparse tensors held no elements, and what is read of these would be lost: "
     "keep the program whole"
 )
+_OTHERWISE = (
+    f"torch takes `{ATTENTION}` apart without the result that its gradient reads: keep the operator whole "
+    "(`run_decompositions` with a table without it)"
+)
 _SEEN = {
     runner.Relation.PROGRAM_RAISES: "it raises {}",
     runner.Relation.EAGER_RAISES: "it does not raise {}",
@@ -95,8 +100,13 @@ class TakenApart:
 
     @functools.cached_property
     def whole(self) -> set[Any]:
-        """The operators that cannot be taken apart: an LSTM over a sequence whose length is no constant."""
-        return unrolled(self._program.graph)
+        """The operators that cannot be taken apart: an LSTM over a sequence whose length is no constant.
+
+        And attention of whose results the gradient reads one that torch's decomposition does not give.
+        """
+        return unrolled(self._program.graph) | (
+            {ATTENTION} if OF_ATTENTION in nodes.operators(self._program.graph) else set()
+        )
 
     def by(self, decompose: Callable[[], _Program]) -> _Program:
         """Return the decomposed program, in core operators, if it agrees with the whole one at all tested points.
@@ -108,6 +118,8 @@ class TakenApart:
             apart, trial = self._decomposed(decompose)
             if _reads_of_elements(apart) < _reads_of_elements(self._program):
                 raise UsageError(_FORGOTTEN)
+            if ATTENTION not in nodes.operators(apart.graph) and OF_ATTENTION in nodes.operators(apart.graph):
+                raise UsageError(_OTHERWISE)
             write_core(apart, Facts(()) if trial is None else trial.facts)
             if trial is not None and trial.steps:
                 self._run_beside(apart, trial)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-import torch._export.utils
 from torch.autograd.function import BackwardCFunction
 from torch.fx import traceback
 from torch.fx.experimental import proxy_tensor
@@ -27,8 +26,7 @@ def beneath(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(forward)
     def run(*args: Any, **kwargs: Any) -> Any:
-        with replaced(torch._export.utils, _maybe_find_pre_dispatch_tf_mode_for_export=lambda: None):
-            return recorded(lambda args, kwargs: forward(*args, **kwargs), args, kwargs)
+        return recorded(lambda args, kwargs: forward(*args, **kwargs), args, kwargs)
 
     return run
 
@@ -42,9 +40,25 @@ def recorded(function: Callable[..., Any], *args: Any) -> Any:
         return function(*given)
 
     with traceback.preserve_node_meta():
-        with proxy_tensor.disable_proxy_modes_tracing():
+        with proxy_tensor.disable_proxy_modes_tracing(), replaced(_ABOVE, __torch_function__=_passed_on):
             graph = proxy_tensor.make_fx(plain)(*args)
         return _Noting(graph).run(*args)
+
+
+_ABOVE = proxy_tensor.PreDispatchTorchFunctionMode
+"""Torch's mode that records what begins and ends a transform, torch.no_grad or torch.autocast."""
+
+
+def _passed_on(_: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG001 - torch's
+    """Call a function, unless it only tells that mode of torch.autocast, which has begun or ended by then."""
+    return None if func in _OF_AUTOCAST else func(*args, **(kwargs or {}))
+
+
+_OF_AUTOCAST = (torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast)
+
+ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+OF_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+"""Its gradient: it reads of each row the logarithm of a sum, in whose place torch's decomposition gives weights."""
 
 
 def noting_lines(module: Any) -> Callable[..., Any]:

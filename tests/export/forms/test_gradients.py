@@ -360,6 +360,28 @@ def test_what_joint_programs_of_200_models_take_they_give_as_eager_does():
     assert sum(map(held, range(1000, 1200))) >= 100
 
 
+def test_attention_stays_whole_where_its_gradient_reads_what_torch_takes_apart_without():
+    """The fault: the gradients were others; torch's decomposition gives weights where the kernel gives their sums."""
+
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            q = self.linear(x)[:, None]
+            return nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum()
+
+    shapes = ({1: Dim("n", min=1, max=64)},)
+    joint = export(Attends(), (torch.randn(2, 5, 4),), dynamic_shapes=shapes).with_gradients()
+    x, given = torch.randn(2, 7, 4), [torch.ones(())]
+    apart = joint.run_decompositions()
+    wanted, found = (each.module()(x, tangents=given)[1] for each in (joint, apart))
+    assert all(torch.allclose(wanted[name], found[name], atol=1e-5) for name in wanted)
+    with pytest.raises(UsageError, match="without the result that its gradient reads"):
+        joint.run_decompositions(torch.export.default_decompositions())
+
+
 def test_canary_below_autograd_a_tracer_within_a_trace_sees_what_a_backward_does():
     """torch: make_fx nests in torch.export where the modes of the outer tracer are put aside."""
 
