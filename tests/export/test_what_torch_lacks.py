@@ -42,11 +42,17 @@ def around_float(x):
     return torch.cond(x.sum() > 0, lambda x: x * number, lambda x: x - number, (x,))
 
 
+def operand(x):
+    number = x.sum().to(torch.int64).item()
+    return torch.cond(number > 0, lambda x, n: x * n, lambda x, n: x - n, (x, number))
+
+
 REFUSED = {
     jagged: r"makes a nested tensor, which torch cannot trace: use padded tensors and lengths",
     listed: r"cannot trace nested tensors, at .*: use padded tensors and lengths",
     counted: r"torch has no rule for what `aten\._to_sparse\.default` gives without data",
     around: r"a branch of torch\.cond uses a number that is taken from data outside of it: pass the tensor",
+    operand: r"an operand of torch\.cond is a number: pass the tensor that holds it",
     around_float: r"a branch of torch\.cond uses a number that is taken from data outside of it: pass the tensor",
 }
 
@@ -163,6 +169,16 @@ def test_a_program_with_gradients_in_it_is_saved_with_what_ran_in_blocks():
     file.seek(0)
     run = torch.export.load(file).module()
     assert all(agree(model, run, (torch.randn(n, 4),)) for n in (2, 3, 8))
+
+
+def test_a_model_that_raises_first_has_its_gradients_followed_elsewhere():
+    def few(x):
+        if x.shape[0] > 6:
+            raise ValueError
+        return torch.func.grad(lambda x: x.tanh().sum())(x)
+
+    report = check(of(few), (torch.rand(5, 4),), dynamic_shapes=SHAPES)
+    assert [(each.id, each.witness) for each in report.diagnostics] == [("bound", {"x.shape[0]": 7})]
 
 
 def test_gradients_of_a_program_with_gradients_in_it_are_not_the_models():

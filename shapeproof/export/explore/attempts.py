@@ -78,8 +78,8 @@ class Attempts:
         ):
             self._how["at_once"] = True
             traced = once()
-        if traced.error is not None and traced.trial.differentiates and "below" not in self._how:
-            traced = self._if_better(traced, once, lambda *_: True, below=True)
+        if traced.error is not None and traced.trial.differentiates and not self._how.get("below"):
+            traced = self._if_better(traced, once, lambda *_: True, below=True)  # elsewhere, too, if the model raises
         if traced.trial.branches and "branches" not in self._how:
             traced = self._if_better(traced, once, _asks_less, branches=frozenset(traced.trial.branches))
         if traced.trial.parted and "parts" not in self._how:

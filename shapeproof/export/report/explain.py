@@ -187,6 +187,9 @@ _REASONS = {
         "a branch of torch.cond uses a number that is taken from data outside of it: pass the tensor that holds it as "
         "an operand, and take the number inside"
     ),
+    r"Expect operands to be a tuple of possibly nested": (
+        "an operand of torch.cond is a number: pass the tensor that holds it, and take the number inside"
+    ),
     r"nested_tensor_from_jagged does not support tracing": (
         "it makes a nested tensor, which torch cannot trace: use padded tensors and lengths"
     ),
