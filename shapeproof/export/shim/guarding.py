@@ -26,6 +26,7 @@ def guard_inputs(module: torch.fx.GraphModule, guards: torch.nn.Module, state: I
     held = {str(node.target): node for node in module.graph.find_nodes(op="get_attr")}
     called_with = [*inputs, *(held[name] for name in state)]
     module._guards_fn = guards
+    guards._is_impure = True  # type: ignore[assignment] # torch's word for what no elimination of dead code drops
     last = max(called_with, key=list(module.graph.nodes).index)
     with module.graph.inserting_after(last):
         node = module.graph.call_module("_guards_fn", tuple(called_with))

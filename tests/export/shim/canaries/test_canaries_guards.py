@@ -90,6 +90,14 @@ def test_a_copy_of_a_module_loses_its_hooks_and_keeps_its_guards(program):
     assert copied.graph.find_nodes(op="call_module")[0].target == "_guards_fn"
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_dead_code_of_a_module_is_what_gives_nothing_and_is_not_called_impure(program, kept):
+    run = program.module()
+    run._guards_fn._is_impure = kept
+    run.graph.eliminate_dead_code()
+    assert bool(run.graph.find_nodes(op="call_module")) == kept
+
+
 def test_a_module_is_not_guarded_by_torch_if_it_is_told_so(program):
     run = program.module(check_guards=False)
     run.validate_inputs = False
