@@ -27,6 +27,8 @@ _OPERATORS = tuple(
     for name in ("__init__.py", "_ops.py", "_meta_registrations.py", "_refs", "_prims", "_decomp", "_library")
 )
 """Files of torch's checks, operators and fake kernels."""
+_EXPORT = torch.export.export.__code__
+"""Of torch's own, also while a library has ours in its place."""
 _FAKES = str(Path(TORCH) / "_subclasses" / "fake_impls.py")
 """The file of fake kernels that call C++. Besides what an operator refuses, some of them refuse to be traced."""
 
@@ -85,7 +87,7 @@ def mistaken(error: BaseException) -> SourceLocation | None:
     last = next((each for each in steps if _file(each).startswith((OURS, TORCH)) or is_users(each.tb_frame)), None)
     if last is None or not ours or is_users(last.tb_frame):
         return None
-    is_tracing = any(step.tb_frame.f_code is torch.export.export.__code__ for step in steps)
+    is_tracing = any(step.tb_frame.f_code is _EXPORT for step in steps)
     said = isinstance(error, _ON_PURPOSE) or type(error).__module__.startswith("torch")
     if is_tracing and (said or last is not ours[0] or _passes_on(error)):
         return None

@@ -166,6 +166,22 @@ MIXED = {
 }
 
 
+def test_what_torch_cannot_trace_is_no_mistake_of_ours_where_ours_stands_for_torchs(monkeypatch):
+    """The fault: a model was called a mistake of this package inside the exporters of transformers."""
+
+    @torch.library.custom_op("whose::without_fake", mutates_args=())
+    def without_fake(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    class Calls(torch.nn.Module):
+        def forward(self, x):
+            return without_fake(x)
+
+    monkeypatch.setattr(torch.export, "export", export)
+    with pytest.raises(UsageError, match="no fake impl registered"):
+        torch.export.export(Calls(), (X,))
+
+
 @pytest.mark.parametrize("branches", ["error", "split"])
 @pytest.mark.parametrize("name", MIXED)
 def test_a_model_whose_kernel_refuses_what_its_fake_takes_is_refuted(name, branches):
