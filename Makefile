@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo dist test test-thorough test-slow test-docs docs test-on lint cases ledger ledger-diff plain bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators zoo fuzz clean
+.PHONY: help demo dist test test-thorough test-slow test-docs docs test-on lint cases ledger ledger-diff plain bench bench-publish bench-real bench-solver bench-scaling bench-growth bench-graphs bench-dispatch sweep-operators zoo upstream fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -50,6 +50,7 @@ help:
 	@echo "make sweep-operators torch's own operators against their fake kernels and decompositions (QUICK=1: a sample; JOURNAL=FILE: can be resumed)"
 	@echo "make zoo           public architectures, exported by torch.export and by shapeproof (ONLY=bert: one of them; resumes;"
 	@echo "                   FORM=auto or specs: declared so; EXECUTOR=dask://HOST:PORT: on a cluster)"
+	@echo "make upstream      torch's own tests of torch.export, with torch's export and ours: FILES=.../test/export (ONLY=test_basic: one)"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -188,6 +189,10 @@ ONLY ?=
 zoo: $(ZOO)/.made
 	HF_HUB_OFFLINE=1 nice $(ZOO)/bin/python -m zoo $(FORM:%=--form %) $(EXECUTOR:%=--executor %) $(ONLY)
 	$(ZOO)/bin/python -m zoo.page
+
+# Ten minutes. The files are those of torch's source, release 2.6.0: none of them is kept here.
+upstream: $(VENV)/.test
+	nice $(RUN) -m upstream $(or $(FILES),$(error FILES=... names the folder test/export of torch's source)) $(ONLY)
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.
 fuzz: $(VENV)/.test
