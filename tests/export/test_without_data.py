@@ -238,6 +238,31 @@ def test_the_model_is_as_it_was():
     assert {n: (each, each.grad_fn) for n, each in (*model.named_parameters(), *model.named_buffers())} == before
 
 
+class AsksWhereItIs(torch.nn.Module):
+    def forward(self, x):
+        if x.device.type != "meta":
+            raise ValueError("made for sizes alone")
+        return x * 2
+
+
+class ExportedBefore(torch.nn.Module):
+    """A program, which refuses inputs on another device than its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.run = export(*on_meta(lambda: (torch.nn.Linear(4, 3), (torch.ones(5, 4),)))).module()
+
+    def forward(self, x):
+        return self.run(x)
+
+
+@pytest.mark.parametrize("model", [AsksWhereItIs, ExportedBefore])
+def test_a_model_that_asks_for_its_device_is_no_other_on_it(model):
+    """The fault: refuted, since it raised on the CPU, where such models are run beside their programs."""
+    report = check(model(), on_meta(lambda: (torch.ones(5, 4),)))
+    assert (report.status, META in report.notes) == ("proved", True)
+
+
 def test_a_program_on_meta_is_saved_and_loaded():
     model, x = on_meta(lambda: (Layer(), torch.ones(3, 4)))
     file = io.BytesIO()

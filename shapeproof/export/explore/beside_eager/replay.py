@@ -132,7 +132,14 @@ class Eager:
         if not self.missing:
             return outcome(copied(self.mod), args, kwargs)[1]
         error = self.dataflow.error(args, kwargs)
-        return error if raised_by_sizes(error) else None
+        return error if raised_by_sizes(error) and not self._asks_device(error, args, kwargs) else None
+
+    def _asks_device(self, error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """True if code of a model without data raises where hollow tensors lie, on the CPU, and not on its own device.
+
+        Of an operator nothing is concluded: without data, it may accept what its kernel refuses.
+        """
+        return error is not None and is_stated(error) and outcome(copied(self.mod), args, kwargs)[1] is None
 
     def rejection(self, point: Mapping[str, int]) -> Rejection | None:
         """Return what the model raises at a point on tensors without data, where its sizes are the reason; or None."""
@@ -203,6 +210,9 @@ class Eager:
         args, kwargs = self.inputs.at(point, filled=True)
         if self.missing:
             told = self._without_data(programs, point, *_with_integers(args, kwargs), calls)
+            raised = self.dataflow.error(args, kwargs) if told.relation is Relation.EAGER_RAISES else None
+            if self._asks_device(raised, args, kwargs):
+                told = Replay(Relation.NOT_RUN)
             return replace(told, relation=Relation.MAY_DIFFER, text=_ASKS) if _is_open(told) else told
         found, follows = Replay(Relation.SAME), saves_time(Saving.DATAFLOW) and not asked()
         for form in programs:
