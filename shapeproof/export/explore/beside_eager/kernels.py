@@ -265,7 +265,9 @@ def _written(target: Any, args: Any, kwargs: Any, before: Sequence[Any]) -> str 
     stated = {id(leaf) for leaf in leaves(schemas.written(target, args, kwargs))}
     for old, now in zip(before, leaves((args, kwargs)), strict=True):
         if isinstance(now, torch.Tensor) and id(now) not in stated and not _same(old, now):
-            return "writes into an operand, which its schema does not say"
+            named = schemas.by_name(target, args, kwargs).items()
+            name = next(name for name, value in named if any(leaf is now for leaf in leaves(value)))
+            return f"writes into its operand `{name}`, which its schema does not say"
     return None
 
 

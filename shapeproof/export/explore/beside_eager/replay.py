@@ -320,13 +320,14 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     """
     eager, exported = copied(mod), form.fresh()
     found, got = Replay(Relation.SAME), None
-    for _ in range(calls):
+    for call in range(calls):
         with determined(exported):
             want = run_apart(eager, args, kwargs)
             if got is None or form.fresh() is not exported:
                 got = run_apart(exported, args, kwargs)
         found = replace(compared(eager, want, got, form, unequal_leaf), form=form.name)
         if found.relation is not Relation.SAME:
+            found = replace(found, text=f"{found.text}, at the second of two calls") if call else found
             break
         found = replace(found, is_faint=differ_faintly(leaves(want.result), leaves(got.result)))
     return found

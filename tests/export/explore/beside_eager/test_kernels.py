@@ -111,7 +111,7 @@ WRONG = {
     "other strides": (OPS.laid, "gives strides [1, 2] where its fake says [2, 1]"),
     "another rank": (OPS.ranked, "gives 3 dimensions where its fake says 2"),
     "another width": (OPS.wider, "gives [0, 4] where its fake says [0, 2]"),
-    "a write that is not said": (OPS.written, "writes into an operand, which its schema does not say"),
+    "a write that is not said": (OPS.written, "writes into its operand `x`, which its schema does not say"),
     "an alias": (OPS.aliased, "gives tensors that share storage otherwise than its fake says"),
     "two results that are one": (OPS.twins, "gives tensors that share storage otherwise than its fake says"),
 }

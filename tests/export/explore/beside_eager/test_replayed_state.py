@@ -332,6 +332,7 @@ def test_what_a_model_remembers_of_a_size_is_seen_when_the_size_comes_again(mode
     """The fault: the second call was one at another size, if the model looked unchanged: these were proved."""
     report = check(model(), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=30)},))
     assert (report.status, report.diagnostics[0].id) == ("refuted", "replay")
+    assert report.diagnostics[0].notes[0].text.endswith(", at the second of two calls")
 
 
 class ServesZerosOnce(torch.nn.Module):
