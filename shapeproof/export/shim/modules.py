@@ -92,8 +92,20 @@ def deep_copied(module: _ModuleT, known: Mapping[Any, Any]) -> tuple[_ModuleT, d
                 raise
             kept[id(part)] = _copy_alone(part) if _is_computed(part) else part
         else:
+            if any(isinstance(each, torch.fx.GraphModule) for each in module.modules()):
+                _hold_as_before(module, made)
             _close_over_copies(made, memo)
             return made, memo
+
+
+def _hold_as_before(module: torch.nn.Module, made: torch.nn.Module) -> None:
+    """Hold each tensor as the module does; torch makes persistent buffers of all in a copy of a graph's module."""
+    twins = dict(made.named_modules(remove_duplicate=False))
+    for name, part in module.named_modules(remove_duplicate=False):
+        twin = twins.get(name, part)
+        twin._non_persistent_buffers_set |= part._non_persistent_buffers_set & twin._buffers.keys()
+        for field in twin._buffers.keys() - part._buffers.keys():
+            vars(twin)[field] = twin._buffers.pop(field)
 
 
 def _close_over_copies(made: torch.nn.Module, memo: dict[Any, Any]) -> None:

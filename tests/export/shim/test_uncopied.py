@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.export import check
+from shapeproof.export import check, export
 
 ROWS = Dim("n", min=0, max=6)
 
@@ -125,3 +125,30 @@ def test_a_model_may_hold_a_dictionary_that_refuses_changes():
     mod = Holds(torch.nn.Identity())
     mod.config = Frozen({"scale": 2, "activation": torch.relu, "shown": around(mod.forward, [])})
     assert check(mod, (torch.ones(3, 2),), dynamic_shapes={"x": {0: ROWS}}).status == "proved"
+
+
+class HoldsTensors(torch.nn.Module):
+    """A parameter, buffers of both kinds, in a part too, an attribute, and a constant of `forward`."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = torch.nn.BatchNorm1d(3)
+        self.part.register_buffer("unsaved", torch.ones(3), persistent=False)
+        self.part.attribute = torch.ones(3)
+        self.attribute = torch.ones(3)
+
+    def forward(self, x):
+        return self.part(x) + self.part.unsaved + self.part.attribute + self.attribute + torch.tensor(2.0)
+
+
+@pytest.mark.parametrize("first", [export, torch.export.export])
+def test_a_program_of_a_programs_module_holds_its_tensors_as_that_program(first):
+    """The fault: constants and unsaved buffers came into the state dict, since torch copies a graph's module so."""
+    mod, x = HoldsTensors().eval(), torch.randn(2, 3)
+    program = first(mod, (x,))
+    again = export(program.module(), (x,))
+    for holds in (lambda each: each.state_dict, lambda each: each.constants):
+        assert {*holds(again)} == {*holds(program)}
+    assert again.graph_signature.lifted_tensor_constants == program.graph_signature.lifted_tensor_constants
+    assert {*again.state_dict} == {*mod.state_dict()}
+    assert torch.equal(again.module()(x), mod(x))
