@@ -422,6 +422,24 @@ def test_a_program_that_bounds_a_number_of_its_input_can_be_copied():
     assert torch.equal(copy.deepcopy(program).module()(x, torch.tensor([3])), Bounded()(x, torch.tensor([3])))
 
 
+class TakesInAPart(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Bounded()
+
+    def forward(self, x, lengths):
+        return self.part(x, lengths) * 2
+
+
+@pytest.mark.parametrize("again", [export, torch.export.export])
+def test_a_program_that_is_exported_again_can_be_unflattened(again):
+    """The fault: its checks lay in a module that there was not, where torch had written a check of its own before."""
+    args = (torch.randn(3, 4), torch.tensor([2]))
+    first = export(TakesInAPart(), args, dynamic_shapes=(ALL_ROWS[0], {}))
+    run = torch.export.unflatten(again(first.module(), args, dynamic_shapes=(ALL_ROWS[0], {})))
+    assert agree(TakesInAPart(), run, (torch.randn(5, 4), torch.tensor([3])))
+
+
 def test_a_program_starts_with_the_models_state_not_with_what_its_trace_wrote():
     mod = Advances()
     program = export(copy.deepcopy(mod), (torch.randn(3, 4),), dynamic_shapes=ALL_ROWS).module()

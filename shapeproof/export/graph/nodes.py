@@ -254,6 +254,7 @@ def _describe(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[
 
 
 def _root_stack(graph: torch.fx.Graph) -> dict[str, Any]:
-    """Return the module stack of a node in the outermost module."""
-    stacks = (node.meta.get("nn_module_stack") for node in graph.nodes if node.op == "call_function")
-    return next((dict(list(stack.items())[:1]) for stack in stacks if stack), {"L__self__": ("", "torch.nn.Module")})
+    """Return the module stack of a node in the outermost module: its path is empty. Nodes of torch may lie in none."""
+    stacks = (node.meta.get("nn_module_stack") or {} for node in graph.nodes if node.op == "call_function")
+    outermost = (item for stack in stacks for item in stack.items() if not item[1][0])
+    return dict([next(outermost, ("L__self__", ("", "torch.nn.Module")))])
