@@ -112,12 +112,16 @@ class ConstantGuard(Guard):
             raise refusal({self.name: value}, formula)
 
     def code(self, source: str) -> list[str]:
-        """Return the checks that torch omits: that None is given for None, a number's type, and the sign of 0.0."""
+        """Return the checks that torch omits: that None is given for None, a number's type, and the sign of 0.0.
+
+        Where torch decomposes a loaded program, it passes a symbol for 2 and 1 for True.
+        """
         if self.expected is None:
             return [f"{source} is None"]
         is_zero = isinstance(self.expected, float) and self.expected == 0
         sign = [f"math.copysign(1, {source}) == {math.copysign(1, self.expected)}"] if is_zero else []
-        return [f"type({source}) is {type(self.expected).__name__}", *sign]
+        kind = f"type({source}) is {type(self.expected).__name__}"
+        return [f"{kind} or torch.compiler.is_exporting()", *sign]
 
 
 def guard_of(name: str, noted: Any) -> Guard:

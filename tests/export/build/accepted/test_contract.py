@@ -136,6 +136,22 @@ def test_a_program_that_is_decomposed_after_it_was_loaded_still_refuses(program)
         assert refusal(run, args)
 
 
+class TakesConstants(torch.nn.Module):
+    def forward(self, x, times, plus, again, mode, more=None):
+        return (x * times + plus if again else x) if mode == "a" else more
+
+
+def test_a_program_of_constants_is_decomposed_after_it_was_loaded():
+    """The fault: torch decomposes on a symbol for 2 and on 1 for True, and the checks of their types refused it."""
+    given = (2, -0.0, True, "a")
+    program = saved(export(TakesConstants(), (torch.ones(3), *given), dynamic_shapes=({0: Dim("n")}, *[None] * 4)))
+    run, x = program.run_decompositions().module(), torch.randn(5)
+    torch.testing.assert_close(run(x, *given), TakesConstants()(x, *given))
+    for index, other in enumerate((2.0, 0.0, 1, "b")):
+        with pytest.raises(AssertionError, match="Guard failed"):
+            program.module()(x, *given[:index], other, *given[index + 1 :])
+
+
 class Apart(torch.nn.Module):
     """The same inputs, none of which an operator combines with another."""
 
