@@ -25,6 +25,8 @@ def main() -> int:
     options = parser.parse_args()
     tests = load(options.files)
     chosen = [each for each in tests if not options.names or each.partition(".")[2] in options.names]
+    if not chosen:
+        parser.error(f"no such test: {', '.join(options.names)}")
     kept = results()
     found = {}
     for name in chosen:

@@ -1,11 +1,6 @@
 """What was found, as it is kept: one line a test, its verdict, and the class of the exception that ours ends with.
 
-passes         with our export
-torch-fails    with torch's own export too: the test is of another release
-only-torch-fails  passes with ours alone
-skipped        asks for what this machine does not have
-policy:KEY     only with ours, for a reason that docs/how-to/torchs-own-tests.md gives under this key
-fails          only with ours, and not explained
+docs/how-to/torchs-own-tests.md says what each verdict means, and the policies.
 """
 
 from __future__ import annotations
@@ -32,12 +27,13 @@ class Line:
 
 
 def verdict(torchs: Found, ours: Found, before: Line | None) -> str:
-    """The verdict on a test; a policy that its line named before is kept as long as only ours fails."""
+    """The verdict on a test; the policy of its line is kept as long as only ours fails, with the same class."""
     if ours.outcome != "fails":
         return "only-torch-fails" if (ours.outcome, torchs.outcome) == ("passes", "fails") else ours.outcome
     if torchs.outcome == "fails":
         return "torch-fails"
-    return before.verdict if before is not None and before.verdict.startswith(POLICY) else "fails"
+    explained = before is not None and before.verdict.startswith(POLICY) and before.error == ours.error
+    return before.verdict if before is not None and explained else "fails"
 
 
 def results() -> dict[str, Line]:

@@ -102,7 +102,9 @@ def _hold_as_before(module: torch.nn.Module, made: torch.nn.Module) -> None:
     """Hold each tensor as the module does; torch makes persistent buffers of all in a copy of a graph's module."""
     twins = dict(made.named_modules(remove_duplicate=False))
     for name, part in module.named_modules(remove_duplicate=False):
-        twin = twins.get(name, part)
+        twin = twins.get(name)
+        if twin is None or twin is part:
+            continue
         twin._non_persistent_buffers_set |= part._non_persistent_buffers_set & twin._buffers.keys()
         for field in twin._buffers.keys() - part._buffers.keys():
             vars(twin)[field] = twin._buffers.pop(field)
