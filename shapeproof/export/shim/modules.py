@@ -107,7 +107,7 @@ def _hold_as_before(module: torch.nn.Module, made: torch.nn.Module) -> None:
             continue
         twin._non_persistent_buffers_set |= part._non_persistent_buffers_set & twin._buffers.keys()
         for field in twin._buffers.keys() - part._buffers.keys():
-            vars(twin)[field] = twin._buffers.pop(field)
+            twin.__dict__[field] = twin._buffers.pop(field)
 
 
 def _close_over_copies(made: torch.nn.Module, memo: dict[Any, Any]) -> None:
