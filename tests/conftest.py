@@ -41,12 +41,12 @@ _DEAR = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a test with many parameters `make test` tries the first; the others are `thorough`."""
+    """Of a test with many parameters that is not `quick`, `make test` tries the first; the others are `thorough`."""
     met = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
         met[test] += 1
-        if met[test] > _TRIED and test.startswith(_DEAR):
+        if met[test] > _TRIED and test.startswith(_DEAR) and not item.get_closest_marker("quick"):
             item.add_marker(pytest.mark.thorough)
 
 

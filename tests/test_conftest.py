@@ -24,10 +24,13 @@ def test_golden_is_rewritten_when_asked(tmp_path):
     assert (tmp_path / "export" / "a.txt").read_text() == "two\n"
 
 
-def test_of_many_parameters_all_but_the_first_are_thorough():
+def test_of_many_parameters_all_but_the_first_are_thorough_unless_each_is_quick():
     class Item:
-        def __init__(self, nodeid):
-            self.nodeid, self.marks = nodeid, []
+        def __init__(self, nodeid, *, quick=False):
+            self.nodeid, self.marks, self.quick = nodeid, [], quick
+
+        def get_closest_marker(self, name):
+            return self.quick and name == "quick"
 
         def add_marker(self, mark):
             self.marks.append(mark.name)
@@ -35,8 +38,9 @@ def test_of_many_parameters_all_but_the_first_are_thorough():
     items = [
         Item(f"{file}::test_it[{number}]") for file in ("tests/export/a.py", "tests/seen/b.py") for number in "123"
     ]
+    items += [Item(f"tests/export/c.py::test_it[{number}]", quick=True) for number in "123"]
     pytest_collection_modifyitems(items)
-    assert [item.marks for item in items] == [[], ["thorough"], ["thorough"], [], [], []]
+    assert [item.marks for item in items] == [[], ["thorough"], ["thorough"], *[[]] * 6]
 
 
 def test_a_law_is_tried_as_often_as_the_profile_says():
