@@ -238,6 +238,17 @@ def test_what_the_spec_expects_passes_and_nothing_else():
     assert exit_status([outcome(None, accept_undecided=True)]) == 2
 
 
+def test_a_model_whose_process_ends_or_is_late_harms_no_other(folder):
+    """It is asked for again, and the verdict of the other is kept."""
+    (folder / "shapeproof.toml").write_text(DIMS + models("proved", "dies_with_a_child", "hangs"), encoding="utf-8")
+    outcomes = checked_here(None, Options(jobs=2, models=["proved", "dies*"]))
+    assert [each.result.status for each in outcomes] == ["proved", None]
+    assert outcomes[1].result.text == "the process ended with status 3 before there was a verdict"
+    kept, late = checked_here(None, Options(models=["proved", "hangs"], cached=True, timeout=0.05, exit_first=True))
+    assert (kept.unchanged, late.unchanged) == (True, False)
+    assert late.result.text == "the process was ended: there was no verdict within 0.05 s"
+
+
 @pytest.mark.thorough
 def test_a_model_that_goes_wrong_fails_alone_with_one_sentence_and_its_own_lines(run):
     status, found, _ = run
