@@ -60,7 +60,6 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.rewriting import unread_notes
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
-from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.traced import left_in
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.budget import Budget
@@ -222,7 +221,7 @@ def _raise_as_eager(task: _Task, found: Exploration) -> None:
 
     A fake implementation may accept what its kernel refuses: a product of floats and doubles.
     """
-    if found.main.program is None or task.inputs.example is None:
+    if task.inputs.example is None:
         return
     alike = task.eager.compare(found.forms, found.start).relation is runner.Relation.BOTH_RAISE
     if alike and raises_whatever_the_data(task.eager, found, found.start):
@@ -271,7 +270,7 @@ def _disagreeing(wrong: Disagreement, found: Exploration, inputs: Inputs, help_:
 
 def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:
     """The values that the model rebinds in its inputs: diagnostics of those a caller would miss, notes on the rest."""
-    left = _left(found).beside([_left(other) for other in beside])
+    left = left_in(found.main.exported).beside([left_in(other.main.exported) for other in beside])
     if not left.rebound and not left.unseen:
         return []
     twice = given_twice(task.eager)
@@ -283,10 +282,6 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])
     return lost(left, seen, task.inputs, found.start)
-
-
-def _left(found: Exploration) -> Left:
-    return Left() if found.main.program is None else left_in(found.main.program)
 
 
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
 
@@ -53,16 +53,14 @@ class Apart:
 
     def _answer(self, *message: Any) -> Any:
         """Send a message, if there is one, and return the answer."""
-        process = self._process
-        if process.stdin is None or process.stdout is None:
-            raise ValueError("the process has no pipes")
+        to, back = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         with contextlib.suppress(BrokenPipeError):
             for each in message:
-                _send(process.stdin, each)
+                _send(to, each)
         try:
-            error, answer = _received(process.stdout)
+            error, answer = _received(back)
         except EOFError:
-            raise RuntimeError(f"the process that ran the file ended by {_end(process.wait())}") from None
+            raise RuntimeError(f"the process that ran the file ended by {_end(self._process.wait())}") from None
         if error is not None:
             raise type(error, (RuntimeError,), {})(answer)
         return answer

@@ -230,10 +230,8 @@ def _is_generic(trial: Trial, point: Mapping[str, int]) -> bool:
 
 def _computes_alike(traced: Traced, here: Facts) -> bool:
     """True if no symbolic number that the graph computes has a single value in the domain."""
-    if traced.program is None:
-        return False
-    translator = translator_of(traced.program)
-    numbers = [node.meta.get("val") for node in traced.program.graph.nodes]
+    translator = translator_of(traced.exported)
+    numbers = [node.meta.get("val") for node in traced.exported.graph.nodes]
     try:
         terms = {translator.term(each.node.expr) for each in numbers if isinstance(each, torch.SymInt)}
     except Untranslatable:

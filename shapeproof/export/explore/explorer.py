@@ -181,7 +181,7 @@ class Explorer:
         main = self._main.found(domain, oblivious)
         self._inputs.demands[:] = demands(self._inputs, main)
         start = self._main.example_in(domain) or self._attempts.sizes.of(main.trial.point)
-        found = Exploration(main, forms_of(main.program), start)
+        found = Exploration(main, forms_of(main.exported), start)
         found.narrowings, found.settled_for = [*self._main.adopted], self._main.settled_for
         result = self.ladder.replay(found.forms, found.start, calls=2)
         found.disagreement = None if result.agrees else result

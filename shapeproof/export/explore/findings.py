@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import cast
 
 import torch
 
@@ -139,6 +140,11 @@ class Traced:
     trial: Trial
     program: torch.export.ExportedProgram | None
     error: Exception | None = None
+
+    @property
+    def exported(self) -> torch.export.ExportedProgram:
+        """The program of a trace that no error stopped, as a main program's."""
+        return cast("torch.export.ExportedProgram", self.program)
 
     @property
     def doubtful(self) -> bool:

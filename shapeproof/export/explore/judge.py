@@ -76,12 +76,10 @@ class Judge:
 
     def of_trace(self, case: Case, there: Traced) -> Finding | None:
         """Return a finding unless the main program serves the traced part of the cell."""
-        main = case.found.main
-        if main.program is None:
-            raise ValueError("there is no program to judge")
+        program = case.found.main.exported
         if there.program is None:
-            return self._of_failure(case, there, main.program)
-        difference = equivalence.difference(main.program, there.program, there.trial)
+            return self._of_failure(case, there, program)
+        difference = equivalence.difference(program, there.program, there.trial)
         if difference is None:
             return None
         if case.data:

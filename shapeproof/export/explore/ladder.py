@@ -314,8 +314,7 @@ def _most_traces() -> int:
 
 def _most_looks(found: Exploration) -> int:
     """Return how often a part of an inferred cell is sought; for a large program, once."""
-    nodes = 1 if found.main.program is None else len(found.main.program.graph.nodes)
-    return min(RUNS, max(1, LARGE_PROGRAM // nodes))
+    return min(RUNS, max(1, LARGE_PROGRAM // len(found.main.exported.graph.nodes)))
 
 
 def _cells(trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:

@@ -249,12 +249,12 @@ def replay_points(
 
 def _affordable(found: Exploration) -> Callable[[Point], bool]:
     """Return what tells of one point after the other whether a run there multiplies too much, after those before it."""
-    program, left = found.main.program, CORNER_WORK
-    work = None if program is None else Work(program.graph, translator_of(program).read)
+    program, left = found.main.exported, CORNER_WORK
+    work = Work(program.graph, translator_of(program).read)
 
     def affordable(point: Point) -> bool:
         nonlocal left
-        needed = 0 if work is None else work.at(point)
+        needed = work.at(point)
         if needed > left:
             return False
         left -= needed

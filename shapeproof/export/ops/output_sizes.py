@@ -21,8 +21,8 @@ from shapeproof.export.ops.call import Call, Shape, Span, both, product
 Rule = Callable[[Call], list[Formula]]
 
 
-def _rows(call: Call, index: int = 0) -> Term | None:
-    result = call.result(index)
+def _rows(call: Call) -> Term | None:
+    result = call.result()
     return result.sizes[0] if result is not None and result.sizes else None
 
 

@@ -200,8 +200,7 @@ class Extent:
 
     def _spend(self, runs: int = 1) -> bool:
         """Count as many more runs of the program; False, and nothing is counted, if they may not be made."""
-        program = self.found.main.program
-        more = 0 if program is None else runs * len(program.graph.nodes)
+        more = runs * len(self.found.main.exported.graph.nodes)
         if self.run + more > EXTENT_POINTS * LARGE_PROGRAM:
             return False
         self.run += more

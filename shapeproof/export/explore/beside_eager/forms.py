@@ -52,13 +52,11 @@ class Form:
     work: Callable[[Mapping[str, int]], int] = field(default=lambda _: 0)
 
 
-def forms_of(program: torch.export.ExportedProgram | None) -> list[Form]:
+def forms_of(program: torch.export.ExportedProgram) -> list[Form]:
     """Return the program, and its decomposed form where the graph can observe the difference.
 
     A program that torch cannot decompose (for every size, or at all) is run only in its own form.
     """
-    if program is None:
-        raise ValueError("there is no program to run")
     own = module_of(program)
     work = functools.cache(lambda: Work(program.graph, translator_of(program).read))
     found = [Form(_fresh(own), left=left_in(program), module=own, work=lambda at: work().at(at))]

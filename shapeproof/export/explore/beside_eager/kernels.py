@@ -58,8 +58,9 @@ def operator_faults(eager: replay.Eager, found: Exploration, domain: Facts) -> l
 
     `found.trusted` counts the inputs at which each operator was compared.
     """
-    inputs, program = eager.inputs, found.main.program
-    if program is None or not (names := nodes.foreign_operators(program.graph_module)):
+    inputs, program = eager.inputs, found.main.exported
+    names = nodes.foreign_operators(program.graph_module)
+    if not names:
         return []
     found.trusted = dict.fromkeys(names, 0)
     run = Runs(program, inputs)

@@ -58,8 +58,7 @@ class _BesideEager:
 
     def by_operators(self, facts: Facts) -> Iterator[Finding | Narrowing]:
         """Yield what the operators of the graph require of sizes."""
-        program = self.found.main.program
-        demanded = requirements(program) if program is not None else ()
+        demanded = requirements(self.found.main.exported)
         sized = ((node, each) for node, formula in demanded for each in self._of_sizes(formula, facts))
         for node, formula in sized:
             for wanted in (formula, _or_empty(formula)):

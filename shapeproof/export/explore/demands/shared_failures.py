@@ -53,9 +53,7 @@ class _Demand:
 
 def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFailure, ...]:
     """Return the failures that eager and the program are seen to share, one per demand."""
-    program, trial = found.main.program, found.main.trial
-    if program is None:
-        return ()
+    program, trial = found.main.exported, found.main.trial
     by_node = dict(_of_nodes(program, trial))
     checks = [
         _Demand(each.formula, each.place.operator, each.place.user, each.place.names)
@@ -126,7 +124,7 @@ class _UpToFailure(Walk):
 
 
 def _described(demand: _Demand, error: Exception, found: Exploration, known: Known, inputs: Inputs) -> SharedFailure:
-    program, trial = found.main.program, found.main.trial
+    program, trial = found.main.exported, found.main.trial
     broken = in_few_words(f.negate(demand.formula), trial.known.assuming(*trial.learned.promised))
     where = led_to(error) or demand.where
     names, sources = inputs.user_names | dict(demand.names), list[str]()
@@ -147,10 +145,8 @@ def _described(demand: _Demand, error: Exception, found: Exploration, known: Kno
     )
 
 
-def _made_at(name: str, program: torch.export.ExportedProgram | None) -> torch.fx.Node | None:
+def _made_at(name: str, program: torch.export.ExportedProgram) -> torch.fx.Node | None:
     """Return the last node with a size, of the line that takes the size from data."""
-    if program is None:
-        return None
     read = translator_of(program).size
     having = [node for node in program.graph.nodes if _dimension(name, node, read) is not None]
     same_line = [node for node in having if nodes.line_of(node) == nodes.line_of(having[0])]

@@ -35,7 +35,6 @@ _FLOATS = {torch.float32: 24, torch.float64: 53}
 """Floats whose operators round once, with the number of bits: integers up to `2**bits` are exact."""
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _DIVISIONS = ("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar")
-_REVERSED = ("aten.rsub.Scalar", "aten.rsub.Tensor")
 _SUMS = {
     "aten.add.Tensor": (1, 1),
     "aten.sub.Tensor": (1, -1),
