@@ -93,6 +93,7 @@ def test_a_time_limit_is_no_other_question(job):
     assert recall(job.model_copy(update={"timeout": 1.0})) == RESULT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "damage", [lambda text: text[:-40], lambda _: b"", lambda text: text.replace(b"refuted", b"?")]
 )

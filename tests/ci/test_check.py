@@ -220,6 +220,7 @@ STATUS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("verdicts", "status"), STATUS.items())
 def test_the_exit_status_is_that_of_the_worst(verdicts, status):
     assert exit_status([outcome(verdict) for verdict in verdicts]) == status

@@ -99,6 +99,7 @@ def answer(monkeypatch, report):
 # ---------------------------------------------------------------------- verdicts
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("status", "code"), [("proved", 0), ("refuted", 1), ("vacuous", 1), ("undecided", 3)])
 def test_the_exit_status_is_the_verdict(monkeypatch, status, code):
     answer(monkeypatch, Report(status))
@@ -202,6 +203,7 @@ NO_VERDICT = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("target", NO_VERDICT)
 def test_a_wrong_call_gets_one_sentence(target):
     done = explain(target)

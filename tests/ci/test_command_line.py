@@ -66,6 +66,7 @@ def project(fresh_folder):
     return fresh_folder
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("target", "returned"),
     [
@@ -83,6 +84,7 @@ def test_a_target_is_a_module_or_a_file(project, target, returned):
     assert sys.modules["json"] is json
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
@@ -122,6 +124,7 @@ def test_a_word_in_place_of_a_command_says_what_to_type():
 # ---------------------------------------------------------------------- help and completion
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help_with_an_example_and_the_list_says_what_it_does(command):
     whole = CliRunner().invoke(cli.app, ["--help"]).stdout

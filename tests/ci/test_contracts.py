@@ -107,6 +107,7 @@ def measure(made, sizes):
 OLD = contract(tensor("x", "n", "4"), integer("k"), domain=("n >= 1", "k >= 0"))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("new", "sizes", "demand"),
     [
@@ -182,6 +183,7 @@ CHANGES = {
 }  # fmt: skip
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", CHANGES)
 def test_no_part_of_a_contract_changes_unseen(case):
     old, new = CHANGES[case]

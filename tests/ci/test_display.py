@@ -64,6 +64,7 @@ def test_without_a_terminal_there_is_a_line_when_a_quarter_more_time_has_passed(
         assert lines(capsys) == ["net: proved (0.0 s)"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("verbosity", Verbosity)
 def test_quiet_is_silent_and_verbose_has_a_line_for_each_step(capsys, verbosity):
     with Display(verbosity) as shown:

@@ -139,6 +139,7 @@ def test_a_spec_that_is_there_is_left_unless_forced(folder):
     load_spec(path)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("targets", "sentence"),
     [
@@ -208,6 +209,7 @@ LAYOUTS = {
 HELPS = ("[dims.n]\nmin = 2\none_of = [2, 4]", "[models.a]\nrelations = ['n != 3']")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_help_changes_its_keys_and_nothing_else(layout):
     before = tomllib.loads(LAYOUTS[layout])
@@ -236,6 +238,7 @@ OF_THE_MODEL = Help("torch._check(u0 >= 2)", "proved")
 OF_THE_SPEC = Help("[dims.n]\nmin = 2", "proved", ("n >= 2",))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("status", "help_", "job"),
     [
@@ -286,6 +289,7 @@ def test_the_matcher_of_the_page_finds_file_line_and_message(tmp_path, monkeypat
     ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("form", Format)
 def test_a_result_is_written_where_it_is_asked_for(folder, monkeypatch, form):
     """With the exit status of the verdict; GitHub's commands are in a log, and need no escape in a file."""

@@ -175,6 +175,7 @@ NARROWER = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", NARROWER)
 def test_the_line_of_the_spec_that_narrowed_it(outcome, case):
     edits, result, message, line = NARROWER[case]
@@ -265,6 +266,7 @@ COMPARED = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("form", [form for form in DiffFormat if form is not DiffFormat.HTML])
 def test_each_form_of_a_comparison(tmp_path, monkeypatch, golden, form):
     monkeypatch.chdir(tmp_path)

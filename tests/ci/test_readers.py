@@ -164,6 +164,7 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     assert load_report(tmp_path / "report.json") == REPORT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("status", ["", "certain", "Proved", None, 1, ["proved"]])
 def test_a_status_that_there_is_not(tmp_path, status):
     REPORT.save(tmp_path / "report.json")

@@ -59,6 +59,7 @@ def test_what_is_too_hard_is_undecided(tmp_path, monkeypatch):
     assert done.stdout.splitlines()[-1] == "undecided: 1 claims are unknown to every solver"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", [None, "", "{}", "; shapeproof certificate 1\n; sha256 of the lines below: 0\n"])
 def test_what_is_no_certificate_is_one_sentence(tmp_path, text):
     if text is not None:

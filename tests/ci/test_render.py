@@ -65,6 +65,7 @@ def outcomes(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("form", [form for form in Format if form is not Format.HTML])
 def test_each_form_as_text(outcomes, golden, tmp_path, form):
     text = render(outcomes, form).replace(str(tmp_path), "/project")

@@ -76,6 +76,7 @@ def test_few_calls_are_no_claim():
     assert "2*" not in text
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("calls", "match"),
     [

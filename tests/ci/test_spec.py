@@ -89,6 +89,7 @@ def test_a_file_of_its_own_comes_before_the_pyproject(tmp_path, monkeypatch):
     assert [found.path.name for found in load_specs([])] == ["shapeproof.toml"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["n", "2*n", "n + 3", "3*n - 2", "1 + n*2"])
 def test_a_derived_size_is_what_its_text_is(text):
     size = parse_size(text)
@@ -97,6 +98,7 @@ def test_a_derived_size_is_what_its_text_is(text):
         assert size.step * n + size.offset == evaluate(parse_term(text), {"n": n})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["n*n", "n + m", "3", "-n", "8 - n", "n//2", "n <", "", "n < 3", "0*n"])
 def test_what_is_no_derived_size(text):
     with pytest.raises(ValueError):  # noqa: PT011 - the caller words it
@@ -156,6 +158,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("text", "sentence"), [*SHAPES.items(), *MEANINGS.items(), *TEXTS.items()])
 def test_a_malformed_spec_is_one_sentence_with_its_line(tmp_path, text, sentence):
     assert refusal(tmp_path, text) == f"shapeproof.toml:{sentence}"

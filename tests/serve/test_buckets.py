@@ -139,6 +139,7 @@ def test_buckets_of_a_program_are_sizes_that_it_takes():
     assert found.call(torch.ones(16, 2)).shape == (16, 2)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -437,6 +437,7 @@ def test_within_a_transform_of_torch_func_the_model_itself_runs(served_first):
     assert run.traced == traced
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

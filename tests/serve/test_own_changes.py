@@ -149,6 +149,7 @@ def test_a_counter_in_a_closure_is_eagers():
     assert run.programs == ()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("use", "value"),
     [

@@ -454,6 +454,7 @@ BY_TEXT = {
 NAMED, THIS = "SCALE", sys.modules[__name__]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("found", BY_TEXT.values(), ids=BY_TEXT)
 def test_what_is_found_by_a_text_is_watched_or_the_model_runs_itself(found):
     """The fault: programs stayed after a value was replaced that no name in the model's code names."""

@@ -288,6 +288,7 @@ OF_ANOTHER_KIND = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", OF_ANOTHER_KIND)
 def test_a_spec_of_other_inputs_is_refused_in_a_sentence(name):
     spec, said = OF_ANOTHER_KIND[name]

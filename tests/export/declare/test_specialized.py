@@ -92,6 +92,7 @@ def test_a_condition_is_read_as_python_means_it(text):
     assert [holds_at(formula, {"n": n}) for n in range(40)] == [bool(function(n)) for n in range(40)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "function",
     [

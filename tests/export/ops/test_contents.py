@@ -19,6 +19,7 @@ NINE = Shape((constant(9),), "torch.int64", span(2, 5))
 BELOW_ZERO = Shape((constant(9),), "torch.int64", span(-3, 5))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("found", "expected"),
     [

@@ -86,6 +86,7 @@ PRODUCTS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("operator", PRODUCTS, ids=str)
 @settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
@@ -185,6 +186,7 @@ def test_every_view_is_tried():
     assert of_views() == VIEWED.keys()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", VIEWED)
 def test_a_view_lies_in_its_operands_memory_and_has_its_elements(name):
     """hollow.py runs no view; padding.py follows elements through views; moved.py runs them on elements' numbers."""

@@ -83,6 +83,7 @@ def test_an_operator_is_named_in_one_file():
     assert several == allowed
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("code", "found"),
     [

@@ -243,6 +243,7 @@ def called(call, none):
     return [torch.as_tensor(each).tolist() for each in (result, getattr(result, "shape", ()))]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", sorted(ON_NONE))
 def test_an_operator_that_acts_on_how_a_tensor_lies_does_so_without_elements(name):
     call = functools.partial(ON_NONE[name], functools.reduce(getattr, name.split("."), torch.ops.aten))

@@ -37,6 +37,7 @@ ROWS = ["nonzero.default", "_unique2.default", "unique_consecutive.default"]
 extents = st.integers(0, 5)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ROWS)
 @given(a=extents, b=extents, u=guesses)
 def test_rows_are_bounded_by_the_elements_and_by_nothing_else(name, a, b, u):
@@ -63,6 +64,7 @@ def test_counts_reach_from_the_least_length_to_the_greatest_value(a, b, u, least
     assert admitted(call, a=a, b=b, u=u) is (max(least, 1 if a else 0) <= u <= max(least, b + 1))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["aten._local_scalar_dense.default", "aten.item.default"])
 @given(b=guesses, u=guesses)
 def test_an_item_lies_where_the_elements_do(name, b, u):
@@ -70,6 +72,7 @@ def test_an_item_lies_where_the_elements_do(name, b, u):
     assert admitted(call, a=1, b=b, u=u) is (0 <= u <= b)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", PROMISING)
 def test_what_is_not_known_is_promised_nothing(name):
     """Sparse operands, results that are no tensors."""

@@ -62,6 +62,7 @@ def test_the_rule_says_what_eager_gives(kind, bias, batch_first, bidirectional, 
         assert [laid(each) for each in found] == [laid(each) for each in wanted]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_step_is_refused_as_in_eager(kind):
     module, operator = made(kind)
@@ -71,6 +72,7 @@ def test_no_step_is_refused_as_in_eager(kind):
             run()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_does_not_fit_is_left_to_torch(kind):
     module, operator = made(kind)

@@ -50,6 +50,7 @@ def test_every_shape_function_is_held_against_eager():
     assert set(map(str, ARGUMENTS)) == {name for name, known in OPERATORS.items() if known.shape}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("func", sorted(ARGUMENTS, key=str), ids=str)
 def test_what_a_shape_function_says_is_what_eager_gives(func):
     """Where it speaks, eager raises nothing, and gives one fresh tensor of these sizes, dtype and strides."""
@@ -79,6 +80,7 @@ def test_autocast_and_inference_mode_are_left_to_torch():
         assert known_result(ATEN.linear.default, inside) is None
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("func", "args", "kwargs"),
     [

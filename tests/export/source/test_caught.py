@@ -145,6 +145,7 @@ def handling(what):
     return "none", None
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", [KeyError, ValueError, TypeError, OSError, None])
 def test_a_handler_that_notes_does_what_it_did(kind):
     code = rewritten(handling.__code__, handling.__code__.co_filename, frozenset({(EXCEPT, None)}))

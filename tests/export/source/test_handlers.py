@@ -33,6 +33,7 @@ def as_a_trace(function):
     entry(scope["trace"])(function)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_it_is_told_from_the_code_whether_a_handler_goes_on(way):
     found = []
@@ -40,6 +41,7 @@ def test_it_is_told_from_the_code_whether_a_handler_goes_on(way):
     assert (found[0] is not None) == way.__name__.startswith("goes_on")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", handled.RAISED)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_python_goes_on_there_and_nowhere_else(way, kind):

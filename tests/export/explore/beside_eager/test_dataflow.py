@@ -102,6 +102,7 @@ def test_what_is_shown_to_be_the_same_is_the_same_with_data(names, data):
         assert replay.compare_on(mod, form, (x,), {}, calls=2).relation is Relation.SAME
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("step", STEPS)
 def test_the_same_steps_are_shown_to_be_the_same(step):
     mod, x = Steps([step, "weigh"]), sized(4)
@@ -148,6 +149,7 @@ WHAT_READS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", WHAT_READS)
 def test_a_run_gives_up_where_elements_are_read(name):
     run = hollow.Run(hollow.Numbers())
@@ -178,6 +180,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_that_does_as_its_fake_says_runs_once(name):
     call, count = KERNELS[name]
@@ -309,6 +312,7 @@ COPIES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", COPIES)
 def test_a_whole_copy_has_the_contents_of_what_it_copies(name):
     call, same = COPIES[name]

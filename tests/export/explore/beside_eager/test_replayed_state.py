@@ -82,6 +82,7 @@ def program_of(mod):
     return torch.export.export(mod, (torch.ones(3, 4),))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("made", WRITING)
 def test_what_writes_into_its_state_begins_again(made):
     fresh, x = fresh_modules(program_of(made())), torch.ones(3, 4)
@@ -164,6 +165,7 @@ def _through_dlpack(weight):
     torch.from_dlpack(weight.detach()).add_(1)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("write", [_through_its_data, _through_numpy, _through_its_storage, _through_dlpack])
 def test_copies_share_parameters_until_one_is_written_into(write):
     """However it is written: torch does not count these writes, or not all of them."""

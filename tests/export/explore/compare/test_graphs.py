@@ -13,6 +13,7 @@ from shapeproof.export import check
 from tests.agreement import agree
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("queries", "keys"), list(itertools.product(range(4), range(4))))
 def test_causal_or_not_is_all_one_for_one_key_alone(queries: int, keys: int) -> None:
     q, k, v = torch.randn(2, queries, 3), torch.randn(2, keys, 3), torch.randn(2, keys, 3)

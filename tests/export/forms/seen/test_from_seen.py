@@ -105,6 +105,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_call_of_another_kind_is_not_dropped(name):
     other, message = OTHERS[name]

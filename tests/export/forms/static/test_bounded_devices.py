@@ -47,6 +47,7 @@ def found_devices(result):
     return {each.device.type for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", calls())
 def test_a_static_form_stays_on_the_device_of_its_operands(name):
     """The faults: a mean's count, `cat`'s masks and a `flip`'s ends lay on the default device."""

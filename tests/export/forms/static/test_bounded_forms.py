@@ -192,6 +192,7 @@ def varying_of(kwargs, count):
     return {**WITH_ROWS, "weight": {0} if weight is not None and weight.shape == (count, 1) else ()}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ELEMENTS.split())
 @settings(max_examples=examples(60))
 @given(st.data())
@@ -203,6 +204,7 @@ def test_a_loss_of_elements_at_its_bound(name, data):
     held(*at_bounds(data.draw, operator, args, kwargs, varying_of(kwargs, count)), rounding=2)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "name", ["mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy"]
 )

@@ -218,6 +218,7 @@ def test_statically_known_true_asks_maybe_evaluate_static(known):
     assert asked == [size.node.expr > 3]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("statement", "side"), [("assert v", False), ("assert not v", True), ("assert 1 < v < 3", False), ("v and 1", None)]
 )

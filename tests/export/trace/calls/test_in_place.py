@@ -22,6 +22,7 @@ IN_PLACE = sorted(
 )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_what_treats_elements_one_by_one_in_place_returns_its_operand_as_it_lay(name):
     """A canary: it raises nothing, for no size of floats that lie row by row."""

@@ -70,6 +70,7 @@ def test_none_that_is_said_never_to_fail_does():
     assert len(right) > 250
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("call", "fails"),
     [
