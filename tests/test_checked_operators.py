@@ -59,7 +59,6 @@ def test_an_operator_that_was_proved_is_trusted_no_longer_where_the_proof_speaks
     assert not any(each.startswith("checked") for found in beyond.values() for each in found.notes)
 
 
-@pytest.mark.thorough
 def test_another_fake_is_trusted_again():
     prove()
     assert report(once).trusted == {}

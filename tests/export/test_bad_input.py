@@ -68,6 +68,7 @@ CONSTRAINTS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", CONSTRAINTS)
 def test_a_constraint_names_declared_dims_and_can_be_read(text):
     assert sentence((X,), {"x": {0: B}}, constraints=(text,)).startswith(CONSTRAINTS[text])
@@ -94,11 +95,13 @@ AT_THE_EXAMPLE = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", AT_THE_EXAMPLE)
 def test_a_constraint_has_a_value_at_the_example(text):
     assert sentence((X,), {"x": {0: B}}, constraints=(text,)) == AT_THE_EXAMPLE[text]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("constraints", ["b < 3", (True,), 3])
 def test_constraints_are_texts(constraints):
     assert sentence((X,), {"x": {0: B}}, constraints=constraints).startswith("constraints must be a sequence of texts")
@@ -120,6 +123,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", SHAPES)
 def test_an_entry_fits_its_tensor(case):
     entry, expected = SHAPES[case]
@@ -147,6 +151,7 @@ TREES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", TREES)
 def test_shapes_have_the_structure_of_the_inputs(case):
     args, shapes, expected = TREES[case]
@@ -156,6 +161,7 @@ def test_shapes_have_the_structure_of_the_inputs(case):
 UNFIT = {"`Color.RED`": Color.RED, "`numpy.ndarray`": np.ones(3), "`set`": {1}}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", UNFIT)
 def test_an_input_is_of_a_class_that_a_program_takes(name):
     """The fault: torch's own words, such as `Unfamiliar meta val: Color.RED`."""
@@ -175,6 +181,7 @@ SIZELESS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", SIZELESS)
 def test_an_input_without_sizes_takes_no_dynamic_entry(case):
     args, name, entry, expected = SIZELESS[case]
@@ -193,6 +200,7 @@ def test_a_shared_dim_has_one_size_in_the_example():
     assert sentence((X, torch.ones(5)), shapes) == "the example has y.shape[0] = 5, but elsewhere `b` is 3"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("rows", "constraints"), [(9, ()), (0, ()), (3, ("b % 2 == 0",))])
 def test_the_example_lies_in_the_domain(rows, constraints):
     assert f"x.shape[0] = {rows}" in sentence((torch.ones(rows, 4),), {"x": {0: B}}, constraints=constraints)
@@ -226,6 +234,7 @@ OBJECTS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", OBJECTS)
 def test_an_object_takes_a_list_of_its_contents(case):
     """The fault: `Node arity mismatch; expected 1, but got 2`."""
@@ -260,6 +269,7 @@ FURTHER = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", FURTHER)
 def test_an_additional_input_is_like_the_example(case):
     """The fault: `Node arity mismatch; expected 1, but got 2`, or what torch raises at a nested tensor's sizes."""
@@ -287,6 +297,7 @@ def test_a_nested_tensor_is_outside_every_domain():
             Seen().add((given,))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", INPUTS)
 def test_inputs_fit_the_model(case):
     args, kwargs, expected = INPUTS[case]
@@ -326,6 +337,7 @@ REPORTS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("content", REPORTS)
 def test_a_file_that_is_no_report_of_this_release(tmp_path, content):
     path = tmp_path / "report.json"
@@ -341,6 +353,7 @@ def test_a_model_is_a_module():
     assert "Module" in refusal(lambda: check(torch.sin, (X,)))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("branches", ["merge", None])
 def test_branches_is_one_of_two_words(branches):
     assert "branches" in sentence((X,), None, branches=branches)
@@ -351,6 +364,7 @@ def test_strict_tracing_is_refused():
     assert "strict=True" in sentence((X,), {"x": {0: B}}, strict=True)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("version", ["2.12.1", "2.16.0", "2.130.0", "3.13.0"])
 @pytest.mark.parametrize("name", ["check", "export", "TensorSpec"])
 def test_another_torch_is_refused_with_the_supported_ones(monkeypatch, name, version):
@@ -360,6 +374,7 @@ def test_another_torch_is_refused_with_the_supported_ones(monkeypatch, name, ver
     assert refusal(lambda: getattr(shapeproof.export, name)) == expected
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("version", ["2.13.0", "2.13.1+cu130", "2.13.0a0+git1234567", "2.14.0", "2.15.0+cu132"])
 def test_every_build_of_a_supported_torch_is_taken(monkeypatch, version):
     monkeypatch.setattr(importlib.metadata, "version", lambda _: version)
@@ -394,6 +409,7 @@ VACUOUS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", VACUOUS)
 def test_an_empty_domain_is_vacuous_and_names_what_clashes(case):
     shapes, constraints, named = VACUOUS[case]
@@ -407,6 +423,7 @@ def test_an_empty_domain_is_vacuous_and_names_what_clashes(case):
     assert "False" not in said
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", VACUOUS)
 def test_exporting_over_an_empty_domain_is_a_violation(case):
     shapes, constraints, _ = VACUOUS[case]
@@ -457,6 +474,7 @@ class Untraceable(torch.nn.Module):
         return torch.from_numpy(x.numpy() + 1)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("entry", [check, export])
 def test_what_torch_cannot_trace_is_said_in_one_sentence_with_the_line(entry):
     with pytest.raises(UsageError, match=r"^torch cannot trace the model, which runs in eager: \w+: ") as raised:

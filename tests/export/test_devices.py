@@ -53,6 +53,7 @@ def test_every_tensor_is_made_on_a_named_device():
     assert found == set(ON_ANOTHERS)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "call", ["torch.tensor([1])", "torch.randn(2, generator=g)", "torch.Generator().manual_seed(0)"]
 )

@@ -65,6 +65,7 @@ def test_it_is_refused_in_one_sentence_with_the_line(forward):
     assert "test_what_torch_lacks.py:" in str(raised.value)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("layout", [torch.jagged, torch.strided])
 def test_a_nested_input_is_refused_by_its_name(layout):
     nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=layout)

@@ -138,6 +138,7 @@ def test_padding_of_an_index_looks_up_row_0_through_every_view(seen, status):
         assert not unequal(model(x), found.padding.call(found.corner_of, (x,), {}))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_an_index_made_of_floats_is_not_proved_since_nan_is_no_row(dtype):
     """The fault: proved, with an error where the padding was NaN."""
@@ -176,6 +177,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("function", WRITTEN.values(), ids=WRITTEN)
 def test_a_write_through_a_view_is_refused(function):
     """Where the view varies and its base does not, what is beyond the first rows of the base is written, too."""
@@ -212,6 +214,7 @@ LEAKING = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", LEAKING)
 def test_what_leaks_at_some_sizes_or_for_some_values_alone_is_found(name):
     """The fault: trials were of values like the example's and of two lengths, at which these leave no trace."""
@@ -222,6 +225,7 @@ def test_what_leaks_at_some_sizes_or_for_some_values_alone_is_found(name):
         _ = buckets(program, at_most=2).padding
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("function", [lambda x: torch.fft.rfft(x).abs(), lambda x: torch.renorm(x, 2, 0, 1.0)])
 def test_what_has_no_rule_and_leaks_nowhere_is_tried(function):
     model, example = of_floats(function)

@@ -21,6 +21,7 @@ def test_every_claim_of_the_swin_corpus_is_proved_again_by_z3():
     assert report == {"refuted": 0, "unknown": 0, "opaque": 0}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("text", "given"), corpus.PROVED, ids=[text[:60] for text, _ in corpus.PROVED])
 def test_no_claim_behind_a_proof_is_wrong(text, given):
     with auditing() as auditor:

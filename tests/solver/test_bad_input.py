@@ -23,6 +23,7 @@ BAD = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("sentence", BAD)
 def test_what_cannot_be_meant_is_one_sentence(sentence):
     with pytest.raises(UsageError) as raised:

@@ -139,6 +139,7 @@ def test_one_solver_is_enough_for_a_proof_and_neither_may_contradict(path):
     assert recheck(path, {"z3": z3, "wrong": lambda _: one.SAT}).status == "refuted"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "change",
     [
@@ -162,6 +163,7 @@ def test_a_claim_that_was_changed_with_its_digest_is_not_proved(path):
     assert recheck(path).status == "refuted"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["", "hello", "hello\nworld\nagain\n", "; shapeproof certificate 2\nx\ny"])
 def test_what_is_not_a_certificate_is_refused_in_a_sentence(path, text):
     path.write_text(text, encoding="utf-8")
@@ -180,6 +182,7 @@ def test_a_missing_file_is_a_sentence(path):
         recheck(path)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", sorted(installed_solvers()))
 def test_what_is_not_smt_lib_is_a_sentence(path, name):
     write_certificate(answered(["n >= 3"], ["n >= 5"]), path)
@@ -218,6 +221,7 @@ def test_no_name_changes_what_is_claimed(path, name):
     assert recheck(path, Z3).status == "refuted"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("verdict", ["proved", "refuted", "undecided", "vacuous"])
 def test_claims_that_are_proved_again_give_the_verdict_that_they_are_for(path, verdict):
     write_certificate(
@@ -234,6 +238,7 @@ def test_what_no_solver_was_asked_is_not_proved_again(path):
     assert result.status == "undecided"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

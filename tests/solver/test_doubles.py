@@ -25,6 +25,7 @@ def facts(low, high):
     return Facts([parse(f"{low} <= n <= {high}"), parse("1 <= k <= 1000")])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("term", "low", "high", "expected"),
     [
@@ -42,6 +43,7 @@ def test_where_rounding_cannot_matter_it_is_integer_arithmetic(term, low, high, 
     assert facts(low, high).reduce(parse_term(term)) is parse_term(expected)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("term", "low", "high"),
     [("int(n / 3)", 0, 2**60), ("int(n / k)", -5, 5), ("int(n * 0.29)", 0, 100), ("floor(n * 0.5)", 0, 2**60)],
@@ -57,6 +59,7 @@ def test_a_division_that_rounds_up_to_an_integer():
     assert decide(parse("int(n / 3) == n // 3"), Facts([parse(f"n == {n}")])).status == "refuted"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["int(n * 0.29)", "int(n / 7 * 3.3)", "round(n * 1.1 - 2.5)", "ceil((n + 0.1) / 0.7)"])
 def test_bounds_of_rounded_doubles_hold_every_value(text):
     term = parse_term(text)
@@ -86,6 +89,7 @@ def test_an_unbounded_double_is_not_rewritten_and_bounded_from_the_end_that_is_k
 ROUNDED = ("round", "floor", "ceil", "int")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("rounding", ROUNDED)
 @pytest.mark.parametrize("divisor", [2, 3, 7, 2**40])
 def test_a_rounded_quotient_lies_between_nothing_and_the_whole(rounding, divisor):
@@ -97,6 +101,7 @@ def test_a_rounded_quotient_lies_between_nothing_and_the_whole(rounding, divisor
         assert holds(parse(text), {"n": n})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text", ["round(n / 1) <= n", "round(n / 2) <= n - 1", "round(n / k) <= n", "ceil(n / 2) <= n // 2"]
 )
@@ -104,6 +109,7 @@ def test_what_is_not_so_of_every_quotient_is_not_proved(text):
     assert decide(parse(text), Facts([parse("n >= 0"), parse("k >= 1")])).status != "proved"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "bounds"),
     [
@@ -124,6 +130,7 @@ def test_monotone_functions_of_sizes_without_an_end_are_bounded_from_the_other(t
     assert prove(text, bounds, given).status == "proved"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("fact", "expected"),
     [
@@ -143,12 +150,14 @@ def test_a_fact_about_doubles_bounds_the_size_in_it(fact, expected):
 _INFINITE = "n * 1e300 * 1e300"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["n / k <= -1", "-n / k >= 1", "n / -k >= 1"])
 def test_a_quotient_of_a_negative_integer_comes_near_to_zero(text):
     assert not holds(parse(text), {"n": -1, "k": 3})
     assert prove(text, {"n": (None, -1), "k": (1, None)}).status != "proved"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text",
     [
@@ -257,6 +266,7 @@ COMPARISONS = ("{} <= {}", "{} < {}", "not {} <= {}", "not {} < {}")
 NARROW = [{"n": n, "k": k} for n in range(13) for k in range(1, 5)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("comparison", COMPARISONS)
 @pytest.mark.parametrize("left", DOUBLES)
 def test_a_comparison_of_doubles_is_reduced_to_what_it_is_at_every_point(left, comparison):

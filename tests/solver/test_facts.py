@@ -13,6 +13,7 @@ def facts(*texts):
     return Facts(map(parse, texts))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("given", "term", "simpler"),
     [
@@ -38,6 +39,7 @@ def test_terms_that_the_facts_make_equal_are_reduced_to_one(given, term, simpler
     assert known.reduce(parse_term(term)) is known.reduce(parse_term(simpler))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("given", "name", "interval"),
     [

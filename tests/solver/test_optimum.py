@@ -10,6 +10,7 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("given", "term", "least", "greatest"),
     [

@@ -19,11 +19,13 @@ def facts(*texts, budget=None):
     return Facts(map(parse, texts), budget)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("text", "given"), corpus.PROVED, ids=[text[:60] for text, _ in corpus.PROVED])
 def test_proved(text, given):
     assert prove(text, given=given).status == "proved"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("text", "given", "witness"), corpus.REFUTED)
 def test_refuted_with_a_point_that_evaluation_confirms(text, given, witness):
     verdict = prove(text, given=given)
@@ -31,6 +33,7 @@ def test_refuted_with_a_point_that_evaluation_confirms(text, given, witness):
     assert all(holds(parse(fact), witness) for fact in given)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("text", "given"), corpus.UNDECIDED)
 def test_undecided_is_said_with_what_was_tried_and_spent(text, given):
     verdict = prove(text, given=given, budget=SMALL)

@@ -32,6 +32,7 @@ def box(*facts):
     return Facts([parse(f"0 <= h <= {LARGEST}"), *facts])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("term", "written"),
     [("h//4", "2*(h//8) + 1"), ("(h + 4)//8", "h//8 + 1"), ("h//4 - (h + 4)//8", "h//8"), ("(h + 7)//8", "h//8 + 1")],
@@ -46,6 +47,7 @@ def test_the_order_in_which_remainders_are_learned_does_not_matter():
     assert {way.reduce(parse_term("h//4 + (h + 4)//8 + h//8")) for way in ways} == {parse_term("8*(h//16) + 2")}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text", ["h - 4*((h + 4)//8)", "2*h - 8*(h//4)", "h - 8*(h//8)*w", "h - w*(h//w)", "h", "h//8"]
 )

@@ -43,6 +43,7 @@ def test_a_point_at_which_no_function_makes_the_facts_true_refutes_nothing():
     assert all(point["x"] >= 5 for point in facts.samples())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text", ["x << y >= 0", "2**y >= 1", "(1 << y) % 2 == 0", "x << 10**15 >= x", "x**(10**12) != 7", "3**(10**12) > x"]
 )
@@ -58,12 +59,14 @@ def test_what_is_too_large_to_compute_refutes_nothing_and_proves_nothing():
     assert decide(parse("(x << y) % 7 != 3"), facts).status == "undecided"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("bounds", [[], ["1 <= x <= 7"], ["z >= 1"], ["-7 <= z <= 7"]], ids=str)
 def test_equalities_from_which_ever_larger_divisors_follow_come_to_an_end(bounds):
     facts = Facts(map(parse, [*bounds, "z**2 == x", "7*x == 2*z"]))
     assert decide(parse("z == 0"), facts).status in {"proved", "vacuous"}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "given", [["x << x < x"], ["x >= 0", "x << (x << x) < x"], ["y >= x**9", "x >= y**9", "x >= 2"]], ids=str
 )

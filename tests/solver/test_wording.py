@@ -42,6 +42,7 @@ def test_fewer_words_say_the_same_wherever_the_quantities_may_lie(formula: Formu
                 assert holds(other, {"n": n, "m": m}) == holds(formula, {"n": n, "m": m})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("formulas", "facts", "expected"),
     [
@@ -60,6 +61,7 @@ def test_what_is_left_of_redundant_formulas(formulas, facts, expected):
     assert simplified(list(map(parse, formulas)), Facts([parse(facts)])) == list(map(parse, expected))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text",
     [

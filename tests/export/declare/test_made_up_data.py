@@ -133,6 +133,7 @@ def at_least_one(_, x, mask):
     return x[kept - 1]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int64])
 def test_a_sum_that_must_be_positive_is_made_in_the_dtype_of_the_input(dtype):
     mod = Calls(at_least_one)

@@ -32,7 +32,7 @@ def few_traces(monkeypatch):
     monkeypatch.setattr(ladder, "TRACE_LIMIT", TRACES)
 
 
-@pytest.mark.thorough
+@pytest.mark.quick
 @pytest.mark.usefixtures("few_traces")
 @pytest.mark.parametrize("branches", ["error", "split"])
 def test_data_that_answer_otherwise_are_refused(branches):
@@ -50,7 +50,7 @@ def test_data_that_answer_otherwise_are_refused(branches):
         assert outcome(after, (x, other)) == RAISES
 
 
-@pytest.mark.thorough
+@pytest.mark.quick
 @pytest.mark.usefixtures("few_traces")
 @pytest.mark.parametrize("branches", ["error", "split"])
 def test_where_data_cannot_be_refused_there_is_no_program(branches):

@@ -195,6 +195,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_gradients_of_its_operators_is_refused(name):
     function, said = REFUSED[name]

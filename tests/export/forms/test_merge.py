@@ -219,6 +219,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_merged_is_refused_in_one_sentence(name):
     forward, sentence = REFUSED[name]

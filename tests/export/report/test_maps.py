@@ -62,6 +62,7 @@ def test_of_the_same_regions_the_same_picture_is_drawn(name):
     assert MAPS[name].svg() == replace(MAPS[name]).svg()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", MAPS)
 def test_the_table_is_golden(golden, name):
     golden.check(f"export/map_{name}.txt", str(MAPS[name]))
@@ -86,6 +87,7 @@ def test_a_long_range_is_sampled_and_says_so():
     assert "n, every 33" in text
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("divisor", [2, 3, 6, 35])
 def test_a_sample_has_every_remainder(divisor):
     """The fault: of sizes up to 256 every second one was drawn, and `n % 2 == 0` seemed to hold nowhere."""

@@ -73,6 +73,7 @@ def test_harmless_is_said_of_the_domain_alone():
     assert by_torch(mod, (5, 2, 9))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_is_not_known_is_not_said(name):
     _, report = checked(UNKNOWN[name])

@@ -152,6 +152,7 @@ def test_thirty_findings_are_readable(golden):
     assert len(str(report).splitlines()) <= 60
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("show", [0, 1, 2, 4, 29, 30, 31])
 def test_in_short_or_whole_every_requirement_and_every_help_is_told(show):
     found = list(thirty())

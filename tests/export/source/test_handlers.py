@@ -251,6 +251,7 @@ class MayCast(torch.nn.Module):
         return x + 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("model", [RaisesAnother, CatchesOtherKinds, OnlyComputes, KnowsBefore, MayCast])
 def test_a_handler_that_does_no_harm_is_let_be(model):
     program = export(model(), (torch.tensor([1, 1]),))

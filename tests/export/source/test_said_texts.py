@@ -307,6 +307,7 @@ def checked_model(function):
     return check(Calls(function), (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("function", SAID)
 def test_a_text_that_is_only_said_costs_no_trace(function):
     report = checked_model(function)

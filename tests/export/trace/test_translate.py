@@ -317,6 +317,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(point=points)
 def test_each_function_has_a_meaning(name, point):
@@ -369,6 +370,7 @@ ODD = {
 """Expressions that need not have a meaning here, and their values at s = 7, n = 2."""
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ODD)
 def test_what_has_no_meaning_is_opaque_or_untranslatable(name):
     """It is no mistake of the user's, and whatever is made of it has no other value than its own."""

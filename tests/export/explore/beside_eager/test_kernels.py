@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.terms import constant
 from shapeproof.export import check
+from shapeproof.export.explore.beside_eager import kernels
+from shapeproof.export.ops.call import ANYTHING, Span
 from tests.export.random_programs import few
 
 ROWS = Dim("n", min=0, max=40)
@@ -197,3 +200,26 @@ def test_a_number_that_an_operator_gives_is_taken_from_the_run(forward):
 def test_what_torch_cannot_keep_symbolic_of_an_operator_is_refused():
     with pytest.raises(UsageError, match="gives a bool, which torch cannot keep symbolic"):
         report_of(lambda x: x + 1 if answer(x) else x)
+
+
+def test_each_way_to_differ_from_a_fake_is_said():
+    one, two = torch.ones(1, 3), torch.ones(2, 3)
+    for had, noted, said in [
+        (one, 1, "gives Tensor where its fake says int"),
+        (3, 4, "gives 3 where its fake says 4"),
+        (3, 3, None),
+        (one, one.double(), "gives torch.float32 where its fake says torch.float64"),
+        (one, one[0], "gives 2 dimensions where its fake says 1"),
+        (one, two, "gives 1 row where its fake says 2"),
+        (two, one, "gives 2 rows where its fake says 1"),
+        (two, torch.ones(2, 4), "gives [2, 3] where its fake says [2, 4]"),
+        (torch.ones(3, 2).mT, two, "gives strides [1, 2] where its fake says [3, 1]"),
+        (torch.ones(3, 1).mT, one, None),
+        (torch.ones(3, 0).mT, torch.ones(0, 3), None),
+    ]:
+        assert kernels._unlike_each(had, noted, lambda size: size) == said
+    for low, high, said in [(0, 9, None), (2, 9, "begin at 2"), (0, 0, "end at 0"), (None, 1, None)]:
+        stated = Span(*(None if end is None else constant(end) for end in (low, high)))
+        text = kernels._outside(torch.tensor([1]), stated)
+        assert (text is None) if said is None else text.endswith(said)
+    assert kernels._outside(1, ANYTHING) is None

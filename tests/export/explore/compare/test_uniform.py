@@ -10,9 +10,13 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import constant
-from shapeproof.export import check
-from shapeproof.export.explore.compare.uniform import triangle
+from shapeproof.export import check, export
+from shapeproof.export.explore.compare.operations import Side
+from shapeproof.export.explore.compare.uniform import Uniform, triangle
+from shapeproof.export.trace.traced import translator_of
+from shapeproof.solver.facts import Facts
 from tests.agreement import agree
 
 SPECIAL = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.5, -3e38, 1e-40])
@@ -60,6 +64,55 @@ def test_torch_keeps_all_or_nothing_of_a_triangle_where_the_formulas_say():
             none, whole = triangle(*map(constant, (diagonal, rows, columns)), upper=upper)
             assert holds(none, {}) is not bool(result.any())
             assert holds(whole, {}) is bool(result.all())
+
+
+def of_many_kinds(x):
+    """Return tensors that are made in ways of which some are known."""
+    n, m = x.shape
+    squares = (
+        torch.full((n, n), True),
+        torch.ones(n, n),
+        torch.zeros(n, n, dtype=torch.int64),
+        torch.ones_like(x[:, :1]),
+    )
+    kept = [kind(each, by) for each in squares[:3] for kind in (torch.triu, torch.tril) for by in (-1, 1, n)]
+    whole = torch.full((n, m), float("inf"))
+    more = [whole.to(torch.int32), whole.bool(), whole * 2, whole > 3, (whole[:, :1] == n).expand(n, m), x > 3]
+    full = [torch.full((n,), n), torch.arange(n) < 2, torch.rand(n, n) < 2, torch.ones(n, n).view(-1).long() + n]
+    return *squares, *kept, *[~each for each in kept[:6]], *[each == 0 for each in kept[6:]], *more, *full
+
+
+def test_what_all_elements_are_said_to_be_they_are_at_every_size_of_the_region():
+    program = export(model_of(of_many_kinds), (torch.randn(4, 5),), dynamic_shapes=({0: Dim("n", min=1), 1: Dim("m")},))
+    values = {node: node.meta.get("val") for node in program.graph.nodes}
+    known = set()
+    for text, points in {"x.shape[0] == 1": [1], "x.shape[0] <= 3": [1, 2, 3], "x.shape[0] >= 2": [2, 5]}.items():
+        region = Facts(
+            [parse_formula(text.replace("x.shape[0]", "n")), parse_formula("n >= 1"), parse_formula("m >= 1")]
+        )
+        uniform = Uniform(Side(program, values, translator_of(program), region))
+        said = {
+            node.name: uniform.number(node) for node in program.graph.nodes if isinstance(values[node], torch.Tensor)
+        }
+        known |= {name for name, number in said.items() if number is not None}
+        for point in points:
+            seen = Seeing(program.module()).of(torch.randn(point, 2))
+            for name, number in said.items():
+                assert number is None or bool((seen[name] == number).all()), (text, point, name, number, seen[name])
+    assert len(known) > 30
+
+
+class Seeing(torch.fx.Interpreter):
+    """Keeps the value of each node."""
+
+    def of(self, *inputs):
+        self.seen = {}
+        self.run(*inputs)
+        return self.seen
+
+    def run_node(self, n):
+        self.seen[n.name] = super().run_node(n)
+        return self.seen[n.name]
 
 
 def model_of(forward):

@@ -155,6 +155,7 @@ def test_without_matplotlib_the_page_says_what_a_plot_needs(report, monkeypatch)
         report.html(dims=["y.shape[0]"])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("status", ["proved", "refuted", "undecided", "vacuous"])
 def test_a_report_of_which_little_is_known_is_a_page(status):
     for text in (Report(status).html(), Report(status)._repr_html_()):
