@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from shapeproof.ci import cli
 from shapeproof.ci.commands.check import Options, exit_status, selected
 from shapeproof.ci.commands.check import checked as checked_here
 from shapeproof.ci.jobs import Check, Job, Outcome, Result, checks_of
@@ -317,7 +319,7 @@ def test_a_target_without_inputs_returns_them(run):
     assert run[1]["built"]["domain"] == ["input.shape[0] >= 0", "input.shape[0] <= 4"]
 
 
-@pytest.mark.thorough
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -329,8 +331,8 @@ def test_a_target_without_inputs_returns_them(run):
 )
 def test_a_wrong_call_gets_one_sentence(folder, arguments, sentence):
     (folder / "shapeproof.toml").write_text('[models.crash]\ntarget = "nets:crash"\n', encoding="utf-8")
-    done = check(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = CliRunner().invoke(cli.app, ["check", *arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"shapeproof: {sentence.format(folder=folder)}\n"
 
 

@@ -180,7 +180,6 @@ inputs.x = {{ dtype = "float32", dims = ["n", 4] }}
 """
 
 
-@pytest.mark.thorough
 def test_models_that_share_a_dim_are_repaired_one_after_the_other(folder):
     """The fault: two helps for one dim, each proved alone, of which the last would have won."""
     path = folder / "shapeproof.toml"

@@ -306,7 +306,6 @@ def test_a_comparison_is_read_by_others():
     assert document["models"][1]["sizes"] == {"x.shape[0]": 18}
 
 
-@pytest.mark.thorough
 def test_nothing_is_locked_unless_all_passes(tmp_path, outcome):
     (tmp_path / "nets.py").write_text("", encoding="utf-8")
     outcome()

@@ -143,7 +143,6 @@ def test_a_dim_with_the_name_of_a_symbol_of_torch_is_not_named(tmp_path):
     assert given.type.tensor_type.shape.dim[0].dim_param != result.type.tensor_type.shape.dim[0].dim_param
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("to", ["onnx", "executorch"])
 def test_what_a_consumer_has_no_operator_for_is_one_sentence(to, tmp_path):
     installed(to)

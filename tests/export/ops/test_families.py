@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapeproof.constraints.terms import constant, symbol
-from shapeproof.export.ops.call import ANYTHING, Shape
+from shapeproof.export.ops.call import ANYTHING, Call, Shape
 from shapeproof.export.ops.row_by_row import Varying, pointwise, row_by_row
 from shapeproof.export.ops.schemas import Operands
 from shapeproof.export.ops.shapes.samples import dims_of, of_eager
@@ -126,6 +126,82 @@ def test_rows_of_a_product_are_kept_apart():
         call = Operands(constant, lambda _: ANYTHING).call(operator, (), shapes, ())
         rest = {name: value for name, value in call.arguments.items() if name not in shapes}
         assert row_by_row(type(call)(str(operator), {**rest, **shapes}, (made,)), Varying(N.symbols)), operator
+
+
+def grid(*sizes):
+    """A tensor that is the beginning of each larger one."""
+    places = torch.meshgrid(*map(torch.arange, sizes), indexing="ij")
+    return sum(place * 7.0**index for index, place in enumerate(places))
+
+
+def pair(*sizes):
+    return [grid(*sizes), grid(*sizes)]
+
+
+APART = {
+    "cat": (ATEN.cat.default, lambda n: (pair(n, 3), 1)),
+    "stack": (ATEN.stack.default, lambda n: (pair(n, 3), 1)),
+    "index": (ATEN.index.Tensor, lambda n: (grid(n, 3), [None, torch.tensor([2, 0])])),
+    "slice": (ATEN.slice.Tensor, lambda n: (grid(n, 3), 0, 2, n, 1)),
+    "slice behind": (ATEN.slice.Tensor, lambda n: (grid(n, 3), 1, -2, 3, 1)),
+    "view": (ATEN.view.default, lambda n: (grid(n, 4), [n, 2, 2])),
+    "flattened": (ATEN.view.default, lambda n: (grid(n, 4), [4 * n])),
+    "repeat": (ATEN.repeat.default, lambda n: (grid(n, 3), [1, 2])),
+    "permute": (ATEN.permute.default, lambda n: (grid(n, 3), [1, 0])),
+    "sum": (ATEN.sum.dim_IntList, lambda n: (grid(n, 3), [1])),
+    "cumsum": (ATEN.cumsum.default, lambda n: (grid(n, 3), 0)),
+    "einsum": (ATEN.einsum.default, lambda n: ("ni,ij->nj", [grid(n, 3), grid(3, 2)])),
+    "pad": (ATEN.constant_pad_nd.default, lambda n: (grid(n, 3), [1, 1])),
+}
+MIXED = {
+    "cat": (ATEN.cat.default, lambda n: ([grid(n, 3), grid(2, 3)], 0)),
+    "index": (ATEN.index.Tensor, lambda n: (grid(n, 3), [torch.tensor([2, -1])])),
+    "mask": (ATEN.index.Tensor, lambda n: (grid(n, 3), [None, torch.tensor([True, False, True])])),
+    "slice": (ATEN.slice.Tensor, lambda n: (grid(n, 3), 0, -2, n, 1)),
+    "view": (ATEN.view.default, lambda n: (grid(4, n), [4 * n])),
+    "view of two": (ATEN.view.default, lambda n: (grid(n, n), [n * n])),
+    "repeat": (ATEN.repeat.default, lambda n: (grid(n, 3), [2, 1])),
+    "sum": (ATEN.sum.dim_IntList, lambda n: (grid(n, 3), [0])),
+    "sum of all": (ATEN.sum.dim_IntList, lambda n: (grid(n, 3), None)),
+    "einsum": (ATEN.einsum.default, lambda n: ("ni,nj->ij", [grid(n, 3), grid(n, 2)])),
+    "pad": (ATEN.constant_pad_nd.default, lambda n: (grid(n, 3), [0, 0, 1, 0])),
+    "flip": (ATEN.flip.default, lambda n: (grid(n, 3), [0])),
+}
+
+
+def keeps_apart(operator, made):
+    """Whether the call is said to, when sizes of 5 and its multiples stand for sizes that vary."""
+
+    def term(size):
+        return constant(size // 5) * N if size and size % 5 == 0 else constant(size)
+
+    def read(value):
+        if isinstance(value, torch.Tensor):
+            return Shape(tuple(map(term, value.shape)), str(value.dtype))
+        return [*map(read, value)] if isinstance(value, list) else term(value) if type(value) is int else value
+
+    args = made(5)
+    call = Operands(constant, lambda _: ANYTHING).call(operator, tuple(map(read, args)), {}, ())
+    return row_by_row(type(call)(call.name, call.arguments, (read(operator(*args)),)), Varying(N.symbols))
+
+
+def test_first_rows_are_those_of_the_first_rows_where_rows_are_said_to_be_apart():
+    for name, (operator, made) in APART.items():
+        alone, padded = operator(*made(5)), operator(*made(15))
+        assert keeps_apart(operator, made), name
+        assert torch.equal(padded[tuple(map(slice, alone.shape))], alone), name
+    for name, (operator, made) in MIXED.items():
+        assert not keeps_apart(operator, made), name
+
+
+def test_of_a_call_that_is_not_understood_no_rows_are_apart():
+    """Views of the same sizes, and a sum of what comes before, are what they are whatever else is given."""
+    x = Shape((N, constant(3)), "torch.float32")
+    unheeded = {ATEN.view.default, ATEN.permute.default, ATEN.cumsum.default}
+    for operator in {operator for operator, _ in APART.values()} - unheeded:
+        for known in (each.name for each in operator._schema.arguments):
+            arguments = {each.name: object() for each in operator._schema.arguments} | {known: x}
+            assert not row_by_row(Call(str(operator), arguments, (x,)), Varying(N.symbols)), (operator, known)
 
 
 def test_a_sample_is_run_outside_of_any_mode_and_answers_for_its_arguments_alone():
