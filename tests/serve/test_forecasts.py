@@ -26,7 +26,6 @@ class Branches(torch.nn.Module):
         return x * x.size()[0]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("example", [10, 20, 40])
 def test_three_branches_need_two_programs_from_every_example(example):
     found = forecast(Branches(), (torch.rand(example),), dynamic_shapes={"x": {0: Dim("n", min=0, max=100)}})

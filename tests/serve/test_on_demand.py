@@ -199,7 +199,6 @@ def test_a_replaced_parameter_is_used_and_one_of_another_kind_has_the_model_trac
     assert run(torch.ones(4, 3, dtype=torch.float64)).shape == (4, 5)
 
 
-@pytest.mark.thorough
 def test_a_declared_domain_is_served_from_the_first_call():
     model = Branches()
     run = served(model, {"x": {0: Dim("n", min=0, max=100)}})
@@ -275,7 +274,6 @@ def test_a_model_that_cannot_be_traced_is_run_by_itself():
     assert {miss.outcome for miss in run.misses} == {"eager"}
 
 
-@pytest.mark.thorough
 def test_what_eager_raises_is_raised():
     class Split(torch.nn.Module):
         def forward(self, x):

@@ -118,7 +118,6 @@ def test_what_is_proved_of_300_programs_is_so():
     assert sum(map(held, range(25, 325))) > 40
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seen", "status"),
     [

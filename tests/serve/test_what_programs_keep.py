@@ -104,7 +104,6 @@ def test_an_input_that_is_more_than_its_sizes_and_data_is_given_to_the_model():
     assert [run(each).sum().item() for each in (x, nn.Parameter(x), x.to(torch.complex64).conj())] == [48, 32, 32]
 
 
-@pytest.mark.thorough
 def test_a_model_that_draws_pythons_random_numbers_runs_itself_and_they_are_put_back():
     class Drops(nn.Module):
         def forward(self, x):

@@ -231,7 +231,6 @@ class Attends(torch.nn.Module):
         return torch.nn.functional.scaled_dot_product_attention(q, q, q)
 
 
-@pytest.mark.thorough
 def test_what_a_compiler_makes_of_attention_ends_no_process_at_length_0():
     """The fault: the kernel that torch.onnx takes for attention was run at length 0, by which it divides."""
     shapes = {"q": {2: Dim("s", min=0, max=4)}}

@@ -149,7 +149,6 @@ def test_an_assertion_that_is_taken_out_is_missed(shapes, constraints):
     assert found_missing(program, inputs) == []
 
 
-@pytest.mark.thorough
 def test_what_no_graph_computes_is_undecided_and_said():
     shapes = {"x": {0: Dim("n", max=64)}, "y": {0: Dim("m", max=64)}}
     report = check(Related(), (torch.ones(8, 2), torch.ones(3)), dynamic_shapes=shapes, constraints=("n ^ m == 11",))

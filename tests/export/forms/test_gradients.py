@@ -150,7 +150,6 @@ class OfSome(nn.Module):
         return self.second(torch.relu(self.first(x[mask]))).square().sum()
 
 
-@pytest.mark.thorough
 def test_a_joint_program_over_rows_from_data_is_one_static_program_at_its_bound():
     model = OfSome()
     joint = export(model, (torch.randn(5, 4), torch.arange(5) < 3)).with_gradients()

@@ -122,7 +122,6 @@ class Kinds(torch.nn.Module):
         return {"y": y.sin(), "nothing": None}, y + 1
 
 
-@pytest.mark.thorough
 def test_inputs_and_results_of_any_structure():
     k = Dim("k", min=0, max=4)
     shapes = {"x": {0: N}, "pair": {"k": {0: 2 * k}}, "flag": None, "times": torch.export.Dim.DYNAMIC}
@@ -230,7 +229,6 @@ def test_what_cannot_be_merged_is_refused_in_one_sentence(name):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.thorough
 def test_results_whose_sizes_come_from_data_are_merged_whatever_their_strides():
     """The fault: nonzero gives rows whose strides are in another order, which torch.cond refuses of its branches."""
 
@@ -242,7 +240,6 @@ def test_results_whose_sizes_come_from_data_are_merged_whatever_their_strides():
     assert all(agree(mod, run, (torch.arange(float(n)),)) for n in range(8))
 
 
-@pytest.mark.thorough
 def test_regions_from_a_file_are_not_merged(three, tmp_path):
     three[1].save(tmp_path / "three.pt2")
     with pytest.raises(UsageError, match="loaded from a file cannot be merged"):

@@ -224,7 +224,6 @@ def test_no_gradient_goes_through_a_detached_tensor():
     assert not same_where(forward(detached=True), forward(detached=False))
 
 
-@pytest.mark.thorough
 def test_a_wrong_note_in_a_body_is_seen():
     first, second = twice("branch")
     seen = 0

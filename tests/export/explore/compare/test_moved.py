@@ -176,7 +176,6 @@ class Counted(Positions):
         return found
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Returned, Counted])
 def test_a_table_that_is_returned_or_mutated_is_not_proved(kind):
     assert verdict(kind()).status != "proved"

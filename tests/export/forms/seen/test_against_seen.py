@@ -106,7 +106,6 @@ def test_a_kept_program_accepts_each_input():
     assert all(holds_at(each, {"x.shape[0]": sizes[0]}) for (sizes,) in LONG for each in program.contract.formulas)
 
 
-@pytest.mark.thorough
 def test_what_was_seen_stands_beside_what_is_served_for_a_plot():
     dims = spec(2 * Dim("n", min=1, max=8), 4), spec(Dim("m"), 4)
     report = against(

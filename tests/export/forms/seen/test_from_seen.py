@@ -87,7 +87,6 @@ def test_a_tensor_without_dimensions_and_a_model_without_sizes():
     assert check(mod, (torch.tensor(1.0), 3), dynamic_shapes=seen_of((torch.tensor(2.0), 3))).status == "proved"
 
 
-@pytest.mark.thorough
 def test_an_input_that_was_seen_is_kept_or_its_loss_is_an_error():
     mod, seen = model("x * 2 if x.shape[0] > 25 else x"), seen_of(*map(vectors, (10, 20, 30, 40)))
     report = check(mod, vectors(10), dynamic_shapes=seen)
