@@ -123,9 +123,13 @@ class Call:
         found = self.arguments.get(name)
         return found if isinstance(found, Term) else None
 
-    def result(self) -> Shape | None:
-        """Return the first result; None if there is none, or if it is no tensor."""
-        found = next(iter(self.results), None)
+    def result(self, index: int = 0) -> Shape | None:
+        """Return a tensor among the results; None if there is no such tensor.
+
+        Args:
+            index: its position among the results.
+        """
+        found = self.results[index] if index < len(self.results) else None
         return found if isinstance(found, Shape) else None
 
 
