@@ -153,7 +153,8 @@ def _add_up(tensor: torch.Tensor, total: int) -> None:
     share, rest = divmod(total, count)
     if _can_hold(tensor.dtype, share) and (not rest or _can_hold(tensor.dtype, share + 1)):
         tensor.fill_(share)
-        tensor[..., count - rest :] = share + 1
+        if rest:
+            tensor[..., count - rest :] = share + 1
 
 
 def _can_hold(dtype: torch.dtype, value: int) -> bool:
