@@ -42,6 +42,9 @@ def test_offsets_begin_with_0_and_rise_up_to_the_size():
         _divide("offsets", SIZE, {"n": size}, values)
         rising = sorted(min(max(each, 0), size) for each in drawn(count, torch.int64).tolist())
         assert values["offsets"].tolist() == [0, *rising[1:]][:count]
+    values = {"offsets": torch.tensor([3, 9, 1, 2])}
+    _divide("offsets", SIZE, {"n": 4}, values)
+    assert values["offsets"].tolist() == [0, 2, 3, 4]
     values = {"offsets": torch.tensor(3)}
     for point in ({"n": 2}, {"n": -1}, {}):
         _divide("offsets", SIZE, point, values)
@@ -62,6 +65,9 @@ def test_lengths_add_up_to_the_size_where_their_dtype_holds_them():
     values = {"lengths": torch.tensor([[1, 2], [4, 1]])}
     _share("lengths", SIZE, {"n": 3}, values)
     assert values["lengths"].sum(-1).tolist() == [3, 3]
+    values = {"lengths": torch.tensor([[1, 2], [3, 0]])}
+    _share("lengths", SIZE, {"n": 3}, values)
+    assert values["lengths"].tolist() == [[1, 2], [3, 0]]
     alone = {"lengths": torch.tensor(3)}
     for point in ({"n": 5}, {}):
         _share("lengths", SIZE, point, alone)
