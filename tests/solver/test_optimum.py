@@ -38,3 +38,10 @@ def test_an_unproved_bound_is_undecided():
 def test_without_a_point_there_is_no_bound():
     known = Facts(map(parse, ["n >= 1", "n <= 0"]))
     assert isinstance(least_upper_bound(parse_term("n"), known), Undecided)
+
+
+def test_a_term_that_divides_by_a_size_of_0_has_no_known_bound():
+    """The fault: a stride of such a term, noted in a program, ended the export with an error of ours."""
+    facts = Facts([parse("0 <= n <= 3"), parse("0 <= m <= 8")])
+    assert isinstance(least_upper_bound(parse_term("m // n"), facts), Undecided)
+    assert least_upper_bound(parse_term("m // n"), facts.assuming(parse("n >= 1"))) == 8

@@ -95,7 +95,7 @@ def tighter(terms: Iterable[Term], facts: Facts, domain: Facts) -> Iterator[Form
 def _value(term: Term, facts: Facts) -> int | Undecided:
     try:
         values = [evaluate(term, point) for point in facts.points(term.symbols)]
-    except Unevaluable as reason:
+    except (ArithmeticError, ValueError, Unevaluable) as reason:  # `8 // n` where n may be 0
         return Undecided(f"the term has no value that can be computed: {reason}")
     return max(values) if values else Undecided("no point was found at which the facts hold")
 

@@ -61,9 +61,8 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
                     values[node] = run(node.target, args, kwargs)
             if node.meta.get("unbacked_bindings"):
                 called |= _called(node.meta.get("val"), values[node])
-            if (
-                node.op != "call_function" or node.meta.get("val") is not None
-            ):  # torch.vmap begins by a number: its depth
+            # torch.vmap begins by a call that returns its depth, which is no value of the program
+            if node.op != "call_function" or node.meta.get("val") is not None:
                 noted[node] = as_it_is(values.get(node))
     return noted
 
