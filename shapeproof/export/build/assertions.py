@@ -129,7 +129,6 @@ class _Writer:
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._graph = program.graph_module.graph
-        self._module = program.graph_module
         self._inputs = inputs
         given = nodes.input_nodes(self._graph, len(inputs.leaves))
         self._nodes = {leaf.source: node for leaf, node in zip(inputs.leaves, given, strict=True)}
@@ -173,12 +172,11 @@ class _Writer:
                 self._call(symbols.ASSERTION, condition, SENTENCE.format(text))
 
     def finish(self) -> None:
-        """Erase unused nodes, and lint and recompile the graph."""
+        """Erase unused nodes, and lint the graph; its code is generated when the program is built."""
         for node in self._sizes.values():
             if not node.users:
                 self._graph.erase_node(node)
         self._graph.lint()
-        self._module.recompile()
 
     def _size(self, source: str, index: int) -> torch.fx.Node:
         placeholder = self._nodes[source]

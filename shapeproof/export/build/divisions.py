@@ -48,6 +48,8 @@ _DIVISIONS = (operator.floordiv, operator.mod)
 def write_divisions(program: torch.export.ExportedProgram, facts: Facts) -> None:
     """Rewrite the divisions of sizes whose operands may be negative; first those that are rounded floats.
 
+    This is the last change of a program's graphs: their code is generated.
+
     Args:
         program: modified in place.
         facts: the facts that hold for every input of the program.

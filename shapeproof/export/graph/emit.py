@@ -194,6 +194,7 @@ def name_squeezed(program: torch.export.ExportedProgram) -> None:
 
     Law: each result has the rank that is noted. Whether eager takes more away is a question of the trace.
     """
+    named = False
     for node in nodes.calls_of(program.graph, *_SQUEEZES):
         x, *dims = nodes.arguments(node).values()
         sizes = list(x.meta["val"].shape)
@@ -201,8 +202,9 @@ def name_squeezed(program: torch.export.ExportedProgram) -> None:
         ones = [dim for dim in asked if type(sizes[dim]) is int and sizes[dim] == 1]
         if len(ones) < len(asked) and len(sizes) - len(ones) == node.meta["val"].dim():
             node.target, node.args = (_SQUEEZES[-1], (x, ones)) if ones else (torch.ops.aten.alias.default, (x,))
-            node.kwargs = {}
-    program.graph_module.recompile()
+            node.kwargs, named = {}, True
+    if named:
+        program.graph_module.recompile()
 
 
 def _is_to_write(node: torch.fx.Node) -> bool:

@@ -1,7 +1,6 @@
 """Symbolic versions of Python's functions and classes, for models that call them on sizes.
 
 builtins.py          makes a model's functions call the symbolic versions
-                     finds functions that are reachable by no name
 rewriting.py         rewrites their code
 plain_numbers.py     symbolic `int`, `len`, `isinstance` and others
                      symbolic `range` and `set`
@@ -15,4 +14,5 @@ rolled.py            records one step of such a loop for all of them; joins rows
 one_body.py          the body that is recorded, and what would show that it is one
 plain_objects.py     what an object holds, read without running its code
                      what an instruction reads or compares without running code
+                     the user's functions that are held somewhere, and reachable by no name
 """

@@ -23,7 +23,7 @@ import functools
 import mmap
 import sys
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -52,18 +52,20 @@ from shapeproof.export.trace.python.plain_numbers import (
     place_of,
 )
 from shapeproof.export.trace.python.plain_objects import (
-    CONTAINERS,
     FOREIGN,
     HEAP,
     REMEMBERING,
-    WRAPPERS,
+    carried,
     classes,
     elements,
-    file_of,
     home,
     inner,
+    is_of_users_class,
+    is_users,
+    is_walked,
     members,
     own_names,
+    reached,
 )
 from shapeproof.export.trace.python.remembering import ABSENT, Remembered, assign
 from shapeproof.export.trace.python.rewriting import (
@@ -126,7 +128,7 @@ def _code_of(module: torch.nn.Module) -> Iterator[Any]:
     """Yield what a module holds that may be code, hooks too, and the methods that `forward` names, directly or not."""
     for value in vars(module).values():
         yield from elements(value) if is_a(value, dict) else (value,)
-    users = (kind for kind in reversed(classes(type(module))) if _is_of_users_class(kind))
+    users = (kind for kind in reversed(classes(type(module))) if is_of_users_class(kind))
     methods = {name: value for kind in users for name, value in members(kind).items()}
     pending = ["forward"]
     while pending:
@@ -139,7 +141,7 @@ def _code_of(module: torch.nn.Module) -> Iterator[Any]:
 def _in_reach(value: Any) -> Iterator[Any]:
     """Yield what code reaches through a value: contents, closures, defaults, the globals that it names, referents."""
     if type(value) is FunctionType:
-        yield from _carried(value)
+        yield from carried(value)
         if is_users_file(value.__code__.co_filename):
             named = {
                 step.value for code in codes_within(value.__code__) for step in steps_of(code) if step.does == "global"
@@ -148,10 +150,10 @@ def _in_reach(value: Any) -> Iterator[Any]:
     elif type(value) is weakref.ref:
         yield value()
     elif type(value) is MethodType:
-        yield from (value.__func__, *([value.__self__] if _is_walked(value.__func__) else ()))
+        yield from (value.__func__, *([value.__self__] if is_walked(value.__func__) else ()))
     else:
         yield from (*elements(value), *inner(value))
-        if type(value) is SimpleNamespace or _is_of_users_class(value):
+        if type(value) is SimpleNamespace or is_of_users_class(value):
             yield from (own_names(value) or {}).values()
 
 
@@ -174,7 +176,7 @@ def _memory_reached(model: torch.nn.Module) -> Iterator[Any]:
 
     Not those that the user's files hold beside: a script keeps the array of which it made a parameter.
     """
-    functions, others = _reached(model.modules())
+    functions, others = reached(model.modules())
     forwards = (members(cls).get("forward") for module in model.modules() for cls in classes(type(module)))
     for each in (*functions, *(each for each in forwards if type(each) is FunctionType)):
         others += [each.__globals__.get(name) for name in each.__code__.co_names]
@@ -438,69 +440,5 @@ class _Rewriting:
 
 def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
     """Return all functions of the user's files that the user's modules or the model hold, directly or indirectly."""
-    modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or _is_users(name)]
-    return tuple(_reached([*map(own_names, modules), *model.modules()])[0])
-
-
-def _reached(roots: Iterable[Any]) -> tuple[list[FunctionType], list[Any]]:
-    """Return the functions of the user's files that are held, and whatever else is that holds nothing known."""
-    found, others = list[FunctionType](), list[Any]()
-    pending = [*roots]
-    met = {id(each) for each in pending}
-    while pending:
-        value = pending.pop()
-        if type(value) is FunctionType:
-            found.append(value)
-        for held in _held(value):
-            if type(held) is str:  # most values are
-                continue
-            if not _is_walked(held):
-                others.append(held)
-            elif id(held) not in met:
-                met.add(id(held))
-                pending.append(held)
-    return found, others
-
-
-_LIBRARIES: dict[str, Any] = {}
-"""The modules that are not the user's, by name: there are thousands, and each is looked at once in a process."""
-
-
-def _is_users(name: str) -> bool:
-    """True if the module of this name is the user's."""
-    module = sys.modules.get(name)
-    if _LIBRARIES.get(name) is module:  # also where there is none
-        return False
-    file = file_of(module)
-    if file is not None and is_users_file(file):
-        return True
-    _LIBRARIES[name] = module
-    return False
-
-
-_HOLDERS = (*CONTAINERS, *WRAPPERS)
-
-
-def _is_walked(value: Any) -> bool:
-    if type(value) is FunctionType:
-        return is_users_file(value.__code__.co_filename)
-    return not is_a(value, torch.Tensor) and (is_a(value, _HOLDERS) or _is_of_users_class(value))
-
-
-def _is_of_users_class(value: Any) -> bool:
-    name = home(value if is_a(value, type) else type(value))
-    return name == "__main__" or _is_users(name)
-
-
-def _carried(function: FunctionType) -> tuple[Any, ...]:
-    """Return what a function carries: its closure and its defaults."""
-    return function.__closure__ or (), function.__defaults__ or (), function.__kwdefaults__ or {}
-
-
-def _held(value: Any) -> Iterator[Any]:
-    """Yield the known contents of a value."""
-    if type(value) is FunctionType:
-        yield from _carried(value)
-    yield from elements(value)
-    if type(value) not in CONTAINERS:
-        yield from (*inner(value), *(own_names(value) or {}).values())
+    modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or is_users(name)]
+    return tuple(reached([*map(own_names, modules), *model.modules()])[0])

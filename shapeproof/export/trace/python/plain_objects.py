@@ -6,6 +6,7 @@ Laws:
 - A container is read with the methods of Python's own class, whatever a subclass makes of them.
 
 Also read what an instruction reads or compares, where that runs no code of the model's; EndError where it may run some.
+And search the user's functions in what objects hold, directly or indirectly.
 
 Nothing is computed of tensors here, and no property is read. rejoining.py follows the instructions.
 """
@@ -16,13 +17,24 @@ import builtins
 import functools
 import operator
 import sys
-from collections.abc import Callable, Mapping
-from types import BuiltinFunctionType, CellType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
+
+import torch
 
 from shapeproof.constraints.operators import COMPARISONS
 from shapeproof.export.limits import HELD
 from shapeproof.export.source.abstract import EndError, is_a, require
+from shapeproof.export.source.frames import is_users_file
 
 FOREIGN = frozenset({"torch", "shapeproof", *sys.stdlib_module_names})
 """Torch, this package and Python's own modules: neither the user's code nor a library that calls it."""
@@ -188,3 +200,84 @@ def imported(name: str, names: Any, level: Any, builtin: Mapping[str, Any]) -> M
     if not plainly or type(module) is not ModuleType:
         raise EndError
     return module
+
+
+def reached(roots: Iterable[Any]) -> tuple[list[FunctionType], list[Any]]:
+    """Return the functions of the user's files that are held, and whatever else is that holds nothing known."""
+    found, others, walked = list[FunctionType](), list[Any](), _by_class(is_walked)
+    pending = [*roots]
+    met = {id(each) for each in pending}
+    while pending:
+        value = pending.pop()
+        if type(value) is FunctionType:
+            found.append(value)
+        for held in held_by(value):
+            if type(held) is str:  # most values are
+                continue
+            if not walked(held):
+                others.append(held)
+            elif id(held) not in met:
+                met.add(id(held))
+                pending.append(held)
+    return found, others
+
+
+_LIBRARIES: dict[str, Any] = {}
+"""The modules that are not the user's, by name: there are thousands, and each is looked at once in a process."""
+
+
+def is_users(name: str) -> bool:
+    """True if the module of this name is the user's."""
+    module = sys.modules.get(name)
+    if _LIBRARIES.get(name) is module:  # also where there is none
+        return False
+    file = file_of(module)
+    if file is not None and is_users_file(file):
+        return True
+    _LIBRARIES[name] = module
+    return False
+
+
+_HOLDERS = (*CONTAINERS, *WRAPPERS)
+
+
+def _by_class(tell: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a function that tells the same, and asks once for all objects of a class but functions and classes."""
+    told: dict[int, bool] = {}  # by its id: a metaclass may hash
+
+    def by_class(value: Any) -> bool:
+        kind = type(value)
+        if kind is FunctionType or is_a(value, type):
+            return tell(value)
+        if id(kind) not in told:
+            told[id(kind)] = tell(value)
+        return told[id(kind)]
+
+    return by_class
+
+
+def is_walked(value: Any) -> bool:
+    """True for what may hold the user's functions: containers, wrappers, and what is the user's itself."""
+    if type(value) is FunctionType:
+        return is_users_file(value.__code__.co_filename)
+    return not is_a(value, torch.Tensor) and (is_a(value, _HOLDERS) or is_of_users_class(value))
+
+
+def is_of_users_class(value: Any) -> bool:
+    """True for a class of the user's, and for an object of such a class."""
+    name = home(value if is_a(value, type) else type(value))
+    return name == "__main__" or is_users(name)
+
+
+def carried(function: FunctionType) -> tuple[Any, ...]:
+    """Return what a function carries: its closure and its defaults."""
+    return function.__closure__ or (), function.__defaults__ or (), function.__kwdefaults__ or {}
+
+
+def held_by(value: Any) -> Iterator[Any]:
+    """Yield the known contents of a value."""
+    if type(value) is FunctionType:
+        yield from carried(value)
+    yield from elements(value)
+    if type(value) not in CONTAINERS:
+        yield from (*inner(value), *(own_names(value) or {}).values())
