@@ -7,14 +7,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from coverage import Coverage
-
 LEAST = 89.0
 """Percent, of all rooms together; to be raised to 92."""
 FOUND = Path("build/coverage/branches.json")
 
 
 def main() -> None:
+    from coverage import Coverage  # only `make coverage` installs it
+
     measured = Coverage()
     measured.load()
     measured.json_report(outfile=str(FOUND))

@@ -76,13 +76,13 @@ def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     return list(dict.fromkeys(node.target.name() for node in _calls(module) if schemas.is_foreign(node.target)))
 
 
-def counts_writes(module: torch.fx.GraphModule) -> bool:
+def counts_writes(module: torch.fx.GraphModule, *, stated: bool) -> bool:
     """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics.
 
-    A custom operator writes what its schema says: any other write is a fault, which kernels.py finds.
+    `stated`: custom operators write what their schemas say alone, since the caller finds any other write.
     """
     return not any(
-        (schemas.is_foreign(node.target) and schemas.is_mutable(node.target))
+        (schemas.is_foreign(node.target) and (schemas.is_mutable(node.target) or not stated))
         or schemas.updates_statistics(node.target, node.args, node.kwargs)
         for node in _calls(module)
     )

@@ -208,6 +208,8 @@ def _is_known(called: ast.expr) -> bool:
             return True
         case ast.Attribute(value=ast.Name(id="torch"), attr=name):
             return name.lstrip("_").startswith("sym_")
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="torch"), attr="compiler"), attr=name):
+            return name == "is_exporting"  # a guard of ours asks it
         case ast.Attribute(attr=name):
             return name in _METHODS
     return False

@@ -90,17 +90,17 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
         yield env.trial
 
 
-def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
+def fresh_modules(program: torch.export.ExportedProgram, *, stated: bool = False) -> Callable[[], torch.nn.Module]:
     """Return a factory of callables; each starts from the program's initial state and shares none with the model.
 
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves.
+    computed themselves. `stated`: the caller finds what a custom operator writes beyond its schema.
     """
-    return _fresh(module_of(program))
+    return _fresh(module_of(program), stated=stated)
 
 
-def _fresh(module: torch.fx.GraphModule) -> Callable[[], torch.nn.Module]:
-    reads, counts = not nodes.mutates(module.graph), nodes.counts_writes(module)
+def _fresh(module: torch.fx.GraphModule, *, stated: bool = False) -> Callable[[], torch.nn.Module]:
+    reads, counts = not nodes.mutates(module.graph), nodes.counts_writes(module, stated=stated)
     last: list[tuple[torch.nn.Module, list[int | None], Lending | None]] = []
 
     def is_fresh(made: torch.nn.Module, before: list[int | None], lent: Lending | None) -> bool:

@@ -104,7 +104,7 @@ class Runs:
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._fresh = fresh_modules(program)
+        self._fresh = fresh_modules(program, stated=True)
         self._read = translator_of(program).size
         bodies = graph_modules(program.graph_module)
         self._branches = nodes.is_run_by_data(program.graph_module)
