@@ -22,7 +22,6 @@ from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.graph.work import Work
 from shapeproof.export.limits import (
     CHEAP_ELEMENTS,
     CORNER_WORK,
@@ -34,7 +33,6 @@ from shapeproof.export.limits import (
     REPLAY_GROWTH,
     RUNS,
 )
-from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.answers.witness import ascending, find, generic, grant, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.reduction import Expression
@@ -249,12 +247,11 @@ def replay_points(
 
 def _affordable(found: Exploration) -> Callable[[Point], bool]:
     """Return what tells of one point after the other whether a run there multiplies too much, after those before it."""
-    program, left = found.main.exported, CORNER_WORK
-    work = Work(program.graph, translator_of(program).read)
+    work, left = found.forms[0].work, CORNER_WORK
 
     def affordable(point: Point) -> bool:
         nonlocal left
-        needed = work.at(point)
+        needed = work(point)
         if needed > left:
             return False
         left -= needed
