@@ -104,9 +104,8 @@ class TakenApart:
 
         And attention of whose results the gradient reads one that torch's decomposition does not give.
         """
-        return unrolled(self._program.graph) | (
-            {ATTENTION} if OF_ATTENTION in nodes.operators(self._program.graph) else set()
-        )
+        attention = {ATTENTION} if nodes.calls_of(self._program.graph, OF_ATTENTION) else set()
+        return unrolled(self._program.graph) | attention
 
     def by(self, decompose: Callable[[], _Program]) -> _Program:
         """Return the decomposed program, in core operators, if it agrees with the whole one at all tested points.
@@ -118,7 +117,7 @@ class TakenApart:
             apart, trial = self._decomposed(decompose)
             if _reads_of_elements(apart) < _reads_of_elements(self._program):
                 raise UsageError(_FORGOTTEN)
-            if ATTENTION not in nodes.operators(apart.graph) and OF_ATTENTION in nodes.operators(apart.graph):
+            if nodes.calls_of(apart.graph, OF_ATTENTION) and not nodes.calls_of(apart.graph, ATTENTION):
                 raise UsageError(_OTHERWISE)
             write_core(apart, Facts(()) if trial is None else trial.facts)
             if trial is not None and trial.steps:
